@@ -1,4 +1,5 @@
-/* base/protobuf.c — the encoders of base/protobuf.h. Start reading at qr_protobuf_uint(). */
+/* base/protobuf.c — fields of protobuf messages. Start reading at qr_protobuf_uint() and
+ * qr_protobuf_next(). */
 #include "base/protobuf.h"
 
 #include <string.h>
@@ -49,4 +50,48 @@ void qr_protobuf_text(struct qr_buf *b, unsigned field, const char *text) {
 void qr_protobuf_part(struct qr_buf *b, unsigned field, struct qr_buf *part) {
     qr_protobuf_bytes(b, field, part->p, part->n);
     qr_buf_clear(part);
+}
+
+/* ---- reading ---- */
+
+static uint64_t read_varint(struct qr_protobuf_reader *r) {
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64 && r->p < r->end; shift += 7) {
+        uint8_t byte = *r->p++;
+        v |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) return v;
+    }
+    r->bad = true;
+    return 0;
+}
+
+static struct qr_bytes read_bytes(struct qr_protobuf_reader *r, uint64_t n) {
+    const uint8_t *p = r->p;
+    if (n > (uint64_t)(r->end - r->p)) {
+        r->bad = true;
+        n = 0;
+    }
+    r->p += n;
+    return qr_bytes_of(p, (size_t)n);
+}
+
+static uint64_t read_fixed(struct qr_protobuf_reader *r, unsigned n) {
+    struct qr_bytes b = read_bytes(r, n);
+    if (b.n < n) return 0;
+    return n == 4 ? qr_get_u32le(b.p) : qr_get_u64le(b.p);
+}
+
+bool qr_protobuf_next(struct qr_protobuf_reader *r, struct qr_protobuf_field *ret) {
+    if (r->p == r->end || r->bad) return false;
+    uint64_t tag = read_varint(r);
+    *ret = (struct qr_protobuf_field){.number = tag >> 3, .type = tag & 7};
+    switch (ret->type) {
+    case QR_PROTOBUF_VARINT: ret->value = read_varint(r); break;
+    case QR_PROTOBUF_FIXED64: ret->value = read_fixed(r, 8); break;
+    case QR_PROTOBUF_BYTES: ret->bytes = read_bytes(r, read_varint(r)); break;
+    case QR_PROTOBUF_FIXED32: ret->value = read_fixed(r, 4); break;
+    default: r->bad = true; /* groups are no longer sent */
+    }
+    r->bad |= ret->number == 0;
+    return !r->bad;
 }

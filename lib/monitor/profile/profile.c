@@ -10,60 +10,8 @@
 
 /* ---- decode ---- */
 
-struct wire_reader {
-    const uint8_t *p, *end;
-    bool bad;
-};
-
-static uint64_t wire_read_varint(struct wire_reader *r) {
-    uint64_t v = 0;
-    for (unsigned shift = 0; shift < 64 && r->p < r->end; shift += 7) {
-        uint8_t byte = *r->p++;
-        v |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) return v;
-    }
-    r->bad = true;
-    return 0;
-}
-
-static struct qr_bytes wire_read_bytes(struct wire_reader *r, uint64_t n) {
-    const uint8_t *p = r->p;
-    if (n > (uint64_t)(r->end - r->p)) {
-        r->bad = true;
-        n = 0;
-    }
-    r->p += n;
-    return qr_bytes_of(p, (size_t)n);
-}
-
-struct wire_field {
-    uint64_t number;
-    unsigned type;
-    uint64_t value;        /* of a QR_PROTOBUF_VARINT */
-    struct qr_bytes bytes; /* of QR_PROTOBUF_BYTES */
-};
-
-/* Reads the next field; false at the end, or when the message is malformed. */
-static bool wire_next_field(struct wire_reader *r, struct wire_field *ret) {
-    if (r->p == r->end || r->bad) return false;
-    uint64_t tag = wire_read_varint(r);
-    *ret = (struct wire_field){.number = tag >> 3, .type = tag & 7};
-    switch (ret->type) {
-    case QR_PROTOBUF_VARINT: ret->value = wire_read_varint(r); break;
-    case QR_PROTOBUF_FIXED64: (void)wire_read_bytes(r, 8); break;
-    case QR_PROTOBUF_BYTES: ret->bytes = wire_read_bytes(r, wire_read_varint(r)); break;
-    case QR_PROTOBUF_FIXED32: (void)wire_read_bytes(r, 4); break;
-    default: r->bad = true; /* groups are no longer sent */
-    }
-    r->bad |= ret->number == 0;
-    return !r->bad;
-}
-
-static bool wire_field_is(const struct wire_field *f, uint64_t number, unsigned type) {
-    return f->number == number && f->type == type;
-}
-
-static enum qr_code wire_check(const struct wire_reader *r, const char *what, struct qr_err *err) {
+static enum qr_code wire_check(const struct qr_protobuf_reader *r, const char *what,
+                               struct qr_err *err) {
     if (!r->bad) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT, "%s is not a protobuf message", what);
 }
@@ -82,13 +30,13 @@ static enum qr_code profile_check_session(struct qr_bytes id, struct qr_err *err
 }
 
 /* Decodes ProfileOptions. Their duration is used if the request itself has none. */
-static void profile_decode_options(struct qr_bytes bytes, struct wire_reader *outer,
+static void profile_decode_options(struct qr_bytes bytes, struct qr_protobuf_reader *outer,
                                    struct qr_profile_request *ret) {
-    struct wire_reader r = {bytes.p, bytes.p + bytes.n, false};
-    struct wire_field f;
-    while (wire_next_field(&r, &f)) {
-        if (wire_field_is(&f, 8, QR_PROTOBUF_VARINT)) ret->start_timestamp_ns = f.value;
-        if (wire_field_is(&f, 9, QR_PROTOBUF_VARINT) && !ret->duration_ms)
+    struct qr_protobuf_reader r = qr_protobuf_reader(bytes);
+    struct qr_protobuf_field f;
+    while (qr_protobuf_next(&r, &f)) {
+        if (qr_protobuf_is(&f, 8, QR_PROTOBUF_VARINT)) ret->start_timestamp_ns = f.value;
+        if (qr_protobuf_is(&f, 9, QR_PROTOBUF_VARINT) && !ret->duration_ms)
             ret->duration_ms = f.value;
     }
     outer->bad |= r.bad;
@@ -96,16 +44,16 @@ static void profile_decode_options(struct qr_bytes bytes, struct wire_reader *ou
 
 enum qr_code qr_profile_request_decode(struct qr_bytes bytes, struct qr_profile_request *ret,
                                        struct qr_err *err) {
-    struct wire_reader r = {bytes.p, bytes.p + bytes.n, false};
-    struct wire_field f;
+    struct qr_protobuf_reader r = qr_protobuf_reader(bytes);
+    struct qr_protobuf_field f;
     struct qr_bytes options = {0};
     struct qr_profile_request got = {0};
     if (profile_check_size(bytes, "ProfileRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
-    while (wire_next_field(&r, &f)) {
-        if (wire_field_is(&f, 1, QR_PROTOBUF_VARINT)) got.duration_ms = f.value;
-        if (wire_field_is(&f, 4, QR_PROTOBUF_BYTES)) options = f.bytes;
-        if (wire_field_is(&f, 6, QR_PROTOBUF_BYTES)) got.session_id = f.bytes;
-        if (wire_field_is(&f, 9, QR_PROTOBUF_VARINT)) got.emit_xspace = f.value != 0;
+    while (qr_protobuf_next(&r, &f)) {
+        if (qr_protobuf_is(&f, 1, QR_PROTOBUF_VARINT)) got.duration_ms = f.value;
+        if (qr_protobuf_is(&f, 4, QR_PROTOBUF_BYTES)) options = f.bytes;
+        if (qr_protobuf_is(&f, 6, QR_PROTOBUF_BYTES)) got.session_id = f.bytes;
+        if (qr_protobuf_is(&f, 9, QR_PROTOBUF_VARINT)) got.emit_xspace = f.value != 0;
     }
     if (options.n) profile_decode_options(options, &r, &got);
     if (wire_check(&r, "ProfileRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
@@ -116,12 +64,12 @@ enum qr_code qr_profile_request_decode(struct qr_bytes bytes, struct qr_profile_
 
 enum qr_code qr_terminate_request_decode(struct qr_bytes bytes, struct qr_bytes *ret_session_id,
                                          struct qr_err *err) {
-    struct wire_reader r = {bytes.p, bytes.p + bytes.n, false};
-    struct wire_field f;
+    struct qr_protobuf_reader r = qr_protobuf_reader(bytes);
+    struct qr_protobuf_field f;
     struct qr_bytes id = {0};
     if (profile_check_size(bytes, "TerminateRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
-    while (wire_next_field(&r, &f))
-        if (wire_field_is(&f, 1, QR_PROTOBUF_BYTES)) id = f.bytes;
+    while (qr_protobuf_next(&r, &f))
+        if (qr_protobuf_is(&f, 1, QR_PROTOBUF_BYTES)) id = f.bytes;
     if (wire_check(&r, "TerminateRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
     if (profile_check_session(id, err) != QR_OK) return QR_INVALID_ARGUMENT;
     *ret_session_id = id;
@@ -130,12 +78,12 @@ enum qr_code qr_terminate_request_decode(struct qr_bytes bytes, struct qr_bytes 
 
 enum qr_code qr_monitor_request_decode(struct qr_bytes bytes, uint64_t *ret_duration_ms,
                                        struct qr_err *err) {
-    struct wire_reader r = {bytes.p, bytes.p + bytes.n, false};
-    struct wire_field f;
+    struct qr_protobuf_reader r = qr_protobuf_reader(bytes);
+    struct qr_protobuf_field f;
     uint64_t duration_ms = 0;
     if (profile_check_size(bytes, "MonitorRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
-    while (wire_next_field(&r, &f))
-        if (wire_field_is(&f, 1, QR_PROTOBUF_VARINT)) duration_ms = f.value;
+    while (qr_protobuf_next(&r, &f))
+        if (qr_protobuf_is(&f, 1, QR_PROTOBUF_VARINT)) duration_ms = f.value;
     if (wire_check(&r, "MonitorRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
     *ret_duration_ms = duration_ms;
     return QR_OK;
