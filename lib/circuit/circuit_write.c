@@ -6,7 +6,8 @@
 #include "base/parse.h"
 #include "circuit/circuit_json.h"
 
-/* The value of an argument with another scale: a number, or the text of an expression. */
+/* The value of an argument with another scale: a number, the text of an expression, or an object
+ * for a parameter whose name no expression can have. */
 static void put_argument(struct qr_json_writer *w, const struct qr_circuit *c,
                          const struct qr_gate_arg *arg, double scale) {
     struct qr_expression_node leaf = {.op = arg->kind == QR_ARG_DATA ? QR_EXPRESSION_INPUT
@@ -18,6 +19,13 @@ static void put_argument(struct qr_json_writer *w, const struct qr_circuit *c,
     struct qr_buf text = {0};
     if (arg->kind == QR_ARG_CONSTANT) {
         qr_json_put_number(w, scale);
+        return;
+    }
+    if (arg->kind == QR_ARG_PARAMETER && !qr_expression_is_name(c->param_names[arg->index])) {
+        qr_json_open(w, '{');
+        qr_json_key_string(w, "parameter", c->param_names[arg->index]);
+        if (scale != 1) qr_json_key_number(w, "scale", scale);
+        qr_json_close(w, '}');
         return;
     }
     qr_expression_print(e, scale, c->param_names, NULL, false, &text);

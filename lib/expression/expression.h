@@ -99,6 +99,8 @@ QR_MUST_CHECK enum qr_code qr_expression_parse(const char *text, const char *whe
                                                const struct qr_expression_names *names,
                                                double *ret_scale, struct qr_expression *ret,
                                                struct qr_err *err);
+/* Whether the whole text is a parameter's name in expressions. */
+bool qr_expression_is_name(const char *text);
 void qr_expression_fini(struct qr_expression *e);
 struct qr_expression qr_expression_copy(const struct qr_expression *e);
 bool qr_expression_equal(const struct qr_expression *a, const struct qr_expression *b);

@@ -377,3 +377,20 @@ enum qr_code qr_expression_parse(const char *text, const char *where,
     memcpy(ret->node, r.node, r.n * sizeof *r.node);
     return QR_OK;
 }
+
+static uint32_t keep_length(void *length, const char *name, size_t n) {
+    (void)name;
+    *(size_t *)length = n;
+    return 0;
+}
+
+bool qr_expression_is_name(const char *text) {
+    size_t n = 0;
+    double scale;
+    struct qr_expression e;
+    const struct qr_expression_names names = {.context = &n, .parameter = keep_length};
+    if (qr_expression_parse(text, "", &names, &scale, &e, QR_IGNORED)) return false;
+    bool ret = e.n == 1 && e.node->op == QR_EXPRESSION_PARAMETER && n == strlen(text);
+    qr_expression_fini(&e);
+    return ret;
+}

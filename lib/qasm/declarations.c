@@ -2,7 +2,6 @@
  * Start reading at qasm_declaration(). */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/mem.h"
 #include "qasm/qasm_impl.h"
@@ -219,18 +218,6 @@ static bool input_column(const struct qasm_reader *r, uint32_t name, size_t *ret
     return false;
 }
 
-/* A word of lib/expression, which cannot be a parameter there. */
-static bool is_expression_word(const char *p, size_t n) {
-    static const char *const words[] = {"x", "nan", "inf", "infinity", "pi"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strlen(words[i]) == n && strncasecmp(words[i], p, n) == 0) return true;
-    for (int op = 0; op < QR_EXPRESSION_OPS; op++) {
-        const char *function = qr_expression_function((enum qr_expression_op)op);
-        if (function && strlen(function) == n && memcmp(function, p, n) == 0) return true;
-    }
-    return false;
-}
-
 /* Name of a parameter, an element of it, or a column, which qasm.c numbers at the end. */
 static enum qr_code declare_leaf(struct qasm_reader *r, uint32_t token, const char *name,
                                  const struct qasm_selection *items, uint32_t i, size_t column) {
@@ -264,10 +251,12 @@ static enum qr_code declare_input(struct qasm_reader *r) {
         return qasm_refuse(r, token, "a free symbol's name has at most %d bytes; shorten it",
                            QR_EXPRESSION_NAME - 10);
     bool data = input_column(r, name, &column);
-    if (!data && n > 1 && text[n - 1] == '_' && is_expression_word(text, (size_t)n - 1))
-        return qasm_refuse(r, token, "this name is reserved for '%.*s'; choose another", n - 1,
-                           text);
-    if (is_expression_word(text, (size_t)n)) text[n++] = '_', text[n] = 0;
+    bool underscore = n > 1 && text[n - 1] == '_';
+    if (underscore) text[n - 1] = 0;
+    if (!data && underscore && !qr_expression_is_name(text))
+        return qasm_refuse(r, token, "this name is reserved for '%s'; choose another", text);
+    if (underscore) text[n - 1] = '_';
+    if (!qr_expression_is_name(text)) text[n++] = '_', text[n] = 0;
     QR_TRY(declare_cells(r, token, name, &shape));
     const struct qasm_selection items = r->symbols[r->n_symbols - 1].items;
     if (data && items.n > QASM_INPUT_ELEMENTS)
