@@ -90,7 +90,9 @@ void qr_json_put_number(struct qr_json_writer *w, double x) {
     char text[32];
     json_put_separator(w);
     qr_number_text(x, text);
-    qr_buf_puts(w->out, isfinite(x) ? text : "null");
+    /* An integer literal above 2^53 would be rejected. */
+    if (fabs(x) > 0x1p53 && fabs(x) < 1e17) qr_buf_printf(w->out, "%.1f", x);
+    else qr_buf_puts(w->out, isfinite(x) ? text : "null");
 }
 
 void qr_json_put_i64(struct qr_json_writer *w, int64_t x) {
