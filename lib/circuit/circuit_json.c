@@ -36,15 +36,32 @@ static uint32_t add_expression(struct qr_gate_reader *r, struct qr_circuit *c, u
     return added[i] - 1;
 }
 
+/* Whether a gate has each reference; gates of a power 0, for example, were dropped. */
+static uint8_t *find_used_mentions(const struct qr_gate_reader *r) {
+    uint8_t *used = qr_xcalloc(r->n_mentions + 1, 1);
+    for (size_t i = 0; i < r->list.n; i++)
+        for (unsigned k = 0; k < r->list.gates[i].n_args; k++) {
+            const struct qr_gate_arg *a = &r->list.gates[i].args[k];
+            if (a->kind == QR_ARG_PARAMETER) used[a->index] = 1;
+            if (a->kind != QR_ARG_EXPRESSION) continue;
+            const struct qr_expression *e = &r->expressions[a->index];
+            for (unsigned n = 0; n < e->n; n++)
+                if (e->node[n].op == QR_EXPRESSION_PARAMETER) used[e->node[n].index] = 1;
+        }
+    return used;
+}
+
 /* Replaces references with indices: parameters in natural order. */
 static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
     uint32_t *index = qr_xcalloc(r->n_mentions + 1, sizeof *index),
              *added = qr_xcalloc(r->n_expressions + 1, sizeof *added);
+    qr_auto(qr_free_p) uint8_t *used = find_used_mentions(r);
     if (r->n_mentions)
         qsort(r->mentions, r->n_mentions, sizeof *r->mentions, compare_parameter_refs);
     for (size_t i = 0; i < r->n_mentions; i++) {
         const struct qr_parameter_ref *m = &r->mentions[i];
-        if (i == 0 || strcmp(m->name, r->mentions[i - 1].name) != 0)
+        if (!used[m->number]) continue;
+        if (!c->n_params || strcmp(m->name, c->param_names[c->n_params - 1]) != 0)
             qr_circuit_append_param(c, m->name);
         index[m->number] = c->n_params - 1;
     }
