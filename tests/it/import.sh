@@ -1,6 +1,7 @@
 #!/bin/sh
 # qring import: the circuit that it prints is one that a job takes, with the same gates; --inputs and
-# --layer; errors show the line and a caret; standard input; exit codes.
+# --layer; Cirq's JSON; a model of TensorFlow Quantum as a job; errors show the line and a caret;
+# standard input; exit codes.
 . "$(dirname "$0")/common"
 cat >"$work/model.qasm" <<'Q'
 OPENQASM 3.0;
@@ -28,6 +29,41 @@ import json, sys
 shown = json.load(open(sys.argv[1]))
 assert shown["qubits"] == 2 and shown["circuit_parameters"] == 1 and shown["readouts"] == ["Z1", "Z0"], shown
 J
+cat >"$work/model.json" <<'C'
+[{"cirq_type": "Circuit", "moments": [{"cirq_type": "Moment", "operations": [{"cirq_type": "GateOperation",
+ "gate": {"cirq_type": "Rx", "rads": {"cirq_type": "sympy.Symbol", "name": "a"}},
+ "qubits": [{"cirq_type": "GridQubit", "row": 0, "col": 3}]}]}]},
+ {"cirq_type": "PauliString", "qubit_pauli_map": [[{"cirq_type": "GridQubit", "row": 0, "col": 1},
+ {"cirq_type": "_PauliZ"}]], "coefficient": {"cirq_type": "complex", "real": -2.0, "imag": 0.0}}]
+C
+"$qring" import "$work/model.json" --layer --inputs a >"$work/layer.json" || fail "import of Cirq's JSON: exit $?"
+check "a layer of Cirq's JSON" $python - "$work/layer.json" <<'J'
+import json, sys
+layer = json.load(open(sys.argv[1]))
+assert layer == {"layer": "quantum", "readouts": ["-2*Z0"], "circuit": {
+    "qubits": 2, "columns": 1, "gates": [{"gate": "RX", "qubits": [1], "angle": "x[0]"}]}}, layer
+J
+$python - "$work/model.npz" "$root/tests/golden/cirq/tfq.json" <<'J' || fail "no npz file"
+import json, sys
+import numpy
+model = json.load(open(sys.argv[2]))["model"]
+arrays = {name: numpy.array([bytes.fromhex(h) for h in model[name]]) for name in ("prepend", "circuit", "readouts")}
+numpy.savez(sys.argv[1], x=numpy.array([bytes.fromhex(h) for h in model["data"]]), y=numpy.array([[1, -1]] * 4), **arrays)
+J
+"$qring" import "$work/model.npz" --job "$work/job" >"$work/out" || fail "import --job: exit $?"
+check "nothing on standard output" test ! -s "$work/out"
+"$qring" run "$work/job/job.json" --out "$work/run" >"$work/out" 2>&1 || fail "the imported job: exit $?: $(cat "$work/out")"
+"$qring" import "$work/model.npz" --job "$work/job" --weights "$work/run/weights.h5" || fail "import --weights: exit $?"
+check "a job with data, labels and weights" $python - "$work/job" "$work/run/weights.h5" <<'J'
+import json, sys
+import numpy
+job = json.load(open(sys.argv[1] + "/job.json"))
+assert job["data"] == {"source": "npz", "url": "columns.npz"}
+assert job["train"] == {"loss": "mse", "initial_weights": sys.argv[2]}, job["train"]
+data = numpy.load(sys.argv[1] + "/columns.npz")
+assert data["x"].shape == (4, 7) and data["y"].shape == (4, 2)
+J
+"$qring" run "$work/job/job.json" --out "$work/again" >"$work/out" 2>&1 || fail "the job with weights: exit $?: $(cat "$work/out")"
 # rejects CODE WORDS FILE ARGS...
 rejects() {
     code=$1 words=$2; shift 2
@@ -42,6 +78,11 @@ printf '  if (c) U(1, 2, 3) q;\n      ^\n' >"$work/excerpt"
 check "the line and a caret: $(cat "$work/said")" sh -c "tail -n 2 '$work/said' | cmp -s - '$work/excerpt'"
 rejects 2 "the text has no free symbol 'theta' for an input; it has a, b, w" "$work/model.qasm" --inputs theta
 rejects 2 "no file is given" --layer
+rejects 2 "--job needs an npz file" "$work/model.json" --job "$work/other"
+rejects 2 "add --job FOLDER" "$work/model.npz" --weights w.h5
+rejects 2 "[0].moments[0].operations[0].gate.rads: 'sympy.sin'" - <<J
+$(sed 's/sympy.Symbol/sympy.sin/' "$work/model.json")
+J
 rejects 2 "No such file" "$work/missing.qasm"
 printf 'qubit q; U(\033[1m, 0, 0) q;' >"$work/control.qasm"
 rejects 2 'line 1, column 12' "$work/control.qasm"
