@@ -120,6 +120,18 @@ QRING_EXPORT enum qring_code qring_circuit_from_qasm(const char *text, size_t by
                                                      const char *const *inputs, size_t n_inputs,
                                                      char **ret_circuit, char **ret_readouts,
                                                      struct qring_error *err);
+/* Reads a circuit of Cirq (the JSON of cirq.to_json) or TensorFlow Quantum (a program that
+ * tfq.convert_to_tensor serialized); lib/cirq/README.md says what is read.
+ *
+ * Args:     as qring_circuit_from_qasm. Names are those of sympy's symbols; read-outs are the
+ *           measurements, and the observables after the circuit in a JSON list
+ * Errors:   INVALID_ARGUMENT, UNIMPLEMENTED: with the path of the value
+ * Cost:     linear in the bytes and in the gates; any bytes end within seconds
+ */
+QRING_EXPORT enum qring_code qring_circuit_from_cirq(const void *text, size_t bytes,
+                                                     const char *const *inputs, size_t n_inputs,
+                                                     char **ret_circuit, char **ret_readouts,
+                                                     struct qring_error *err);
 /* f may be NULL. No call may be running. */
 QRING_EXPORT void qring_function_free(struct qring_function *f);
 

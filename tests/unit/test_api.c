@@ -650,6 +650,26 @@ static void openqasm(void) {
     CHECK(qring_circuit_from_qasm(text, sizeof text - 1, NULL, 0, &circuit, NULL, NULL) == QRING_OK,
           "without read-outs");
     qring_text_free(circuit);
+    static const char cirq[] =
+        "[{\"cirq_type\": \"Circuit\", \"moments\": [{\"operations\": [{\"cirq_type\": "
+        "\"GateOperation\", \"gate\": {\"cirq_type\": \"Ry\", \"rads\": {\"cirq_type\": "
+        "\"sympy.Symbol\", \"name\": \"b\"}}, \"qubits\": [{\"cirq_type\": \"LineQubit\", "
+        "\"x\": 7}]}]}]}, {\"cirq_type\": \"PauliString\", \"qubit_pauli_map\": [], "
+        "\"coefficient\": 2}]";
+    const char *b[] = {"b"};
+    CHECK(qring_circuit_from_cirq(cirq, sizeof cirq - 1, b, 1, &circuit, &readouts, &err) ==
+                  QRING_OK &&
+              strstr(circuit, "\"angle\":\"x[0]\"") && strcmp(readouts, "[\"2\"]") == 0,
+          "%s", err.message);
+    qring_text_free(circuit);
+    qring_text_free(readouts);
+    CHECK(qring_circuit_from_cirq(cirq, sizeof cirq - 2, NULL, 0, &circuit, NULL, &err) ==
+                  QRING_INVALID_ARGUMENT &&
+              strncmp(err.message, "cannot read the circuit: ", 25) == 0 &&
+              qring_circuit_from_cirq(NULL, 0, NULL, 0, &circuit, NULL, &err) ==
+                  QRING_INVALID_ARGUMENT &&
+              strstr(err.message, "text is NULL"),
+          "%s", err.message);
     CHECK(qring_circuit_from_qasm(bad, sizeof bad - 1, NULL, 0, &circuit, NULL, &err) ==
                   QRING_INVALID_ARGUMENT &&
               strstr(err.message, "line 2, column 2: ") && strstr(err.message, "\n   foo q;\n   ^"),

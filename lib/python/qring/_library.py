@@ -113,6 +113,10 @@ def _declare(lib: ctypes.CDLL) -> None:
             code,
             [text, size, ctypes.POINTER(text), size, pointer, pointer, pointer],
         ),
+        "qring_circuit_from_cirq": (
+            code,
+            [text, size, ctypes.POINTER(text), size, pointer, pointer, pointer],
+        ),
         "qring_function_free": (None, [handle]),
         "qring_n_qubits": (size, [handle]),
         "qring_n_parameters": (size, [handle]),

@@ -70,6 +70,7 @@ class Circuit(GateMethods):
         self._items: list[Item] = []  # never changed in place: circuits share them
         self._whole: Item | None = None  # a circuit that is no list of gates
         self._readouts: tuple[str, ...] = ()
+        self._qubit_numbers: dict[Any, int] | None = None  # of from_cirq
 
     @property
     def n_qubits(self) -> int:
@@ -78,7 +79,7 @@ class Circuit(GateMethods):
 
     @property
     def readouts(self) -> tuple[str, ...]:
-        """Observables that the text of :meth:`from_qasm` measures, for :func:`qring.expval`."""
+        """Observables that the text or circuit measured, for :func:`qring.expval`."""
         return self._readouts
 
     # ---- gates ----
@@ -200,6 +201,7 @@ class Circuit(GateMethods):
     def _with(self, items: list[Item]) -> Circuit:
         ret = Circuit(self._n_qubits, self._columns)
         ret._items = items
+        ret._qubit_numbers = self._qubit_numbers
         return ret
 
     def copy(self) -> Circuit:
@@ -373,13 +375,18 @@ class Circuit(GateMethods):
         >>> c.to_json()["gates"]
         [{'gate': 'RY', 'qubits': [0], 'angle': 'w'}]
         """
-        from ._library import Error, failure, lib, owned_text
-
         if not isinstance(text, str):
             raise TypeError(f"cannot read {text!r} as OpenQASM: it is no text; give a str")
-        source, names = text.encode(), [str(name).encode() for name in _listed(inputs)]
+        return cls._read("qring_circuit_from_qasm", text.encode(), inputs)
+
+    @classmethod
+    def _read(cls, function: str, source: bytes, inputs: Iterable[Any]) -> Circuit:
+        """Return the circuit that a function of the library reads; inputs: names or symbols."""
+        from ._library import Error, failure, lib, owned_text
+
+        names = [str(name).encode() for name in _listed(inputs)]
         circuit, readouts, error = ctypes.c_void_p(), ctypes.c_void_p(), Error()
-        if lib.qring_circuit_from_qasm(
+        if getattr(lib, function)(
             source,
             len(source),
             (ctypes.c_char_p * max(len(names), 1))(*names),
@@ -393,6 +400,51 @@ class Circuit(GateMethods):
         ret = cls.from_json(owned_text(circuit))
         ret._readouts = tuple(found)
         return ret
+
+    @classmethod
+    def from_cirq(cls, circuit: Any, inputs: Iterable[Any] = ()) -> Circuit:
+        """Return the circuit of a ``cirq.Circuit``, through Cirq's JSON.
+
+        Qubits are numbered in Cirq's order, also in a ``cirq.PauliSum`` that is measured on this
+        circuit. Symbols become parameters of the same name; measurements at the end become
+        :attr:`readouts`.
+
+        Parameters
+        ----------
+        circuit : cirq.Circuit or cirq.FrozenCircuit
+            The circuit.
+        inputs : sequence of sympy.Symbol or str, optional
+            Symbols that are inputs 0, 1 ... instead, in this order.
+        """
+        import cirq
+
+        text = cirq.to_json(circuit, indent=None)
+        ret = cls._read("qring_circuit_from_cirq", text.encode(), inputs)
+        ret._qubit_numbers = {q: i for i, q in enumerate(sorted(circuit.all_qubits()))}
+        return ret
+
+    @classmethod
+    def from_tfq(cls, program: Any, inputs: Iterable[Any] = ()) -> Circuit:
+        """Return the circuit of a program that TensorFlow Quantum serialized.
+
+        Numbers have the six decimals that ``tfq.convert_to_tensor`` keeps. Data circuits with their
+        labels become a job by ``qring import``.
+
+        Parameters
+        ----------
+        program : bytes or tensor of one string
+            An element of ``tfq.convert_to_tensor(circuits)``.
+        inputs : sequence of sympy.Symbol or str, optional
+            Symbols that are inputs 0, 1 ... instead, in this order.
+        """
+        found = program.numpy() if hasattr(program, "numpy") else program
+        while not isinstance(found, bytes):
+            if not hasattr(found, "__len__") or isinstance(found, str) or len(found) != 1:
+                raise TypeError(
+                    f"cannot read {program!r} as a program: give bytes, or a tensor of one string"
+                )
+            found = found[0]
+        return cls._read("qring_circuit_from_cirq", found, inputs)
 
     @classmethod
     def from_qiskit(cls, circuit: Any, inputs: Iterable[Any] = ()) -> Circuit:
