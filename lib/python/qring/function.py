@@ -7,12 +7,13 @@ import operator
 import os
 import threading
 import weakref
-from typing import Any, NamedTuple, Sequence, Union
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from ._library import FLOAT32, FLOAT64, Array, Error, Options, failure, lib
+from ._observables import is_operator, observable_text
 from .circuit import Circuit
 
 __all__ = ["Function", "StateFunction", "Sum", "expval", "state"]
@@ -110,8 +111,13 @@ def _check_dtype(dtype: DType) -> np.dtype[Any]:
     return found
 
 
-def _check_observables(observables: str | Sequence[str]) -> tuple[str, ...]:
-    texts = (observables,) if isinstance(observables, str) else tuple(observables)
+def _check_observables(observables: Any, circuit: Any) -> tuple[str, ...]:
+    one = isinstance(observables, str) or is_operator(observables)
+    numbers = getattr(circuit, "_qubit_numbers", None)
+    texts = tuple(
+        observable_text(o, numbers) if is_operator(o) else o
+        for o in ((observables,) if one else observables)
+    )
     if not texts:
         raise ValueError("cannot measure: the list of observables is empty; give one, such as Z0")
     for text in texts:
@@ -804,7 +810,7 @@ def _compiled_states(text: bytes, *options: Any) -> StateFunction:
 
 def expval(
     circuit: Circuit | dict[str, Any],
-    observables: str | Sequence[str],
+    observables: Any,
     dtype: DType = "float64",
     threads: int | None = None,
     input_gradients: bool = True,
@@ -816,8 +822,10 @@ def expval(
     ----------
     circuit : Circuit or dict
         The circuit, or the circuit object of a job file.
-    observables : str or sequence of str
-        Sums of products of Paulis, for example ``"Z0"`` or ``["Z0", "0.5*X0 Z1 - Y2"]``.
+    observables : str, operator, or sequence of these
+        Sums of products of Paulis, for example ``"Z0"`` or ``["Z0", "0.5*X0 Z1 - Y2"]``; or as
+        operators of Qiskit (``SparsePauliOp``), PennyLane, OpenFermion (``QubitOperator``) and Cirq
+        (``PauliSum``).
     dtype : str or numpy.dtype
         float32 or float64, the precision of amplitudes. Results are float64.
     threads : int, optional
@@ -845,7 +853,13 @@ def expval(
     array([1., 1.])
     """
     return Function(
-        circuit, _check_observables(observables), dtype, threads, isa, input_gradients, False
+        circuit,
+        _check_observables(observables, circuit),
+        dtype,
+        threads,
+        isa,
+        input_gradients,
+        False,
     )
 
 

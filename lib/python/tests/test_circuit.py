@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any, Callable
 
 import dense
@@ -375,3 +376,66 @@ def test_qiskit() -> None:
     angle, turn = 0.4 * 0.7, 0.9
     wanted = 1 - math.sin(angle / 2) ** 2 * (1 - math.cos(turn))
     assert abs(f.forward([0.4], [turn, 0.7])[0] - wanted) < TOLERANCE
+
+
+GOLDEN = Path(__file__).resolve().parents[3] / "tests" / "golden" / "cirq" / "tfq.json"
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="needs the checkout")
+def test_tfq() -> None:
+    golden = json.loads(GOLDEN.read_text())
+    row = golden["rows"][2]
+    c = Circuit.from_tfq(np.array([bytes.fromhex(row["program"])], object))
+    f = qring.StateFunction(c)
+    found = np.asarray(f([golden["values"][name] for name in f.parameters])).reshape(-1)
+    wanted = np.array(row["state"]).view(complex)
+    assert abs(abs(np.vdot(found, wanted)) - 1) < TOLERANCE
+    assert Circuit.from_tfq(bytes.fromhex(row["program"]), "a").to_json()["columns"] == 1
+    with pytest.raises(TypeError, match="one string"):
+        Circuit.from_tfq([b"", b""])
+    with pytest.raises(qring.QringError, match="cannot read the circuit: the program is malformed"):
+        Circuit.from_tfq(bytes.fromhex(row["program"])[:-3])
+
+
+def test_cirq() -> None:
+    cirq = pytest.importorskip("cirq")
+    sympy = pytest.importorskip("sympy")
+    q = cirq.GridQubit.rect(1, 2)
+    a, b = sympy.symbols("a b")
+    circuit = cirq.Circuit(cirq.ry(a)(q[1]), cirq.CNOT(q[1], q[0]), cirq.X(q[0]) ** b)
+    circuit.append(cirq.measure(q[1], key="m"))
+    c = Circuit.from_cirq(circuit, [b])
+    assert c.readouts == ("Z1",)
+    operators = [cirq.Z(q[0]) * cirq.Z(q[1]) * 0.5 - 2, cirq.Y(q[0]) * 1.0]
+    found = qring.expval(c, operators).forward([0.7], [0.2])
+    state = cirq.final_state_vector(
+        cirq.resolve_parameters(circuit, {"a": 0.7, "b": 0.2}), ignore_terminal_measurements=True
+    )
+    order = {q[0]: 0, q[1]: 1}
+    wanted = [
+        cirq.PauliSum.wrap(o).expectation_from_state_vector(state, order).real for o in operators
+    ]
+    assert np.abs(found - wanted).max() < 1e-6  # Cirq's state is complex64
+    with pytest.raises(ValueError, match="not of the circuit"):
+        qring.expval(c, cirq.Z(cirq.LineQubit(0)) * 1.0)
+
+
+class QubitOperator:
+    """Stands in for OpenFermion's, of which its terms are read."""
+
+    __module__ = "openfermion.ops"
+
+    def __init__(self, terms: dict[tuple[tuple[int, str], ...], complex]) -> None:
+        self.terms = terms
+
+
+def test_operators() -> None:
+    c = Circuit(2).ry(0.4, 0).rx(0.3, 1)
+    operator = QubitOperator({(): 0.25, ((1, "Y"), (0, "X")): -1.5 + 1e-12j})
+    assert qring.expval(c, operator).observables == ("0.25 + -1.5*X0 Y1",)
+    wanted = 0.25 + 1.5 * math.sin(0.4) * math.sin(0.3)
+    assert abs(qring.expval(c, [operator, "Z0"]).forward([])[0] - wanted) < TOLERANCE
+    with pytest.raises(ValueError, match="is not real"):
+        qring.expval(c, QubitOperator({(): 1j}))
+    with pytest.raises(ValueError, match="number qubits from 0"):
+        qring.expval(c, QubitOperator({(("a", "X"),): 1}))  # type: ignore[dict-item]

@@ -470,3 +470,7 @@ def test_circuit_from_pennylane():
     c = qring.Circuit.from_pennylane(circuit, 0.7)
     assert c.readouts == ()
     assert abs(qring.expval(c, "Y1").forward([])[0] - circuit(0.7)) < 1e-12
+    for operator in (qml.Y(1), qml.Hamiltonian([1.0], [qml.Y(1)]), qml.Y(1).pauli_rep):
+        assert abs(qring.expval(c, operator).forward([])[0] - circuit(0.7)) < 1e-12
+    with pytest.raises(TypeError, match="no sum of Paulis"):
+        qring.expval(c, qml.Hermitian(np.eye(2), 0))

@@ -1,0 +1,85 @@
+"""Observables of other packages as qring's texts. Start at :func:`observable_text`."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Iterator
+
+Term = tuple[Iterable[tuple[Any, str]], complex]
+"""Pairs of a qubit and its Pauli, and their coefficient."""
+
+
+def _qiskit_terms(operator: Any) -> Iterator[Term]:
+    from qiskit.quantum_info import SparsePauliOp
+
+    for letters, qubits, coefficient in SparsePauliOp(operator).to_sparse_list():
+        yield list(zip(qubits, letters)), coefficient
+
+
+def _openfermion_terms(operator: Any) -> Iterator[Term]:
+    yield from operator.terms.items()
+
+
+def _pennylane_terms(operator: Any) -> Iterator[Term]:
+    sentence = getattr(operator, "pauli_rep", operator)
+    if not hasattr(sentence, "items"):
+        raise TypeError(f"cannot measure {operator!r}: it is no sum of Paulis; give its pauli_rep")
+    words = sentence if any(hasattr(word, "items") for word in sentence) else {sentence: 1.0}
+    for word, coefficient in words.items():
+        yield word.items(), coefficient
+
+
+def _cirq_terms(operator: Any) -> Iterator[Term]:
+    import cirq
+
+    for term in cirq.PauliSum.wrap(operator):
+        yield [(q, str(pauli)) for q, pauli in term.items()], term.coefficient
+
+
+_PACKAGES: dict[str, Callable[[Any], Iterator[Term]]] = {
+    "qiskit": _qiskit_terms,
+    "openfermion": _openfermion_terms,
+    "pennylane": _pennylane_terms,
+    "cirq": _cirq_terms,
+}
+
+
+def is_operator(value: object) -> bool:
+    """Return whether the value is an operator of a known package."""
+    return type(value).__module__.partition(".")[0] in _PACKAGES
+
+
+def _number(qubit: Any, numbers: dict[Any, int] | None) -> int:
+    if numbers and qubit in numbers:
+        return numbers[qubit]
+    found = getattr(qubit, "x", qubit)  # of a cirq.LineQubit
+    if numbers or isinstance(found, bool) or not isinstance(found, int):
+        raise ValueError(
+            f"cannot measure qubit {qubit!r}: it is not of the circuit; number qubits from 0, or "
+            "read the circuit by Circuit.from_cirq"
+        )
+    return found
+
+
+def observable_text(operator: Any, numbers: dict[Any, int] | None = None) -> str:
+    """Return an operator as a text of qring.
+
+    Parameters
+    ----------
+    operator : qiskit.quantum_info.SparsePauliOp, a PennyLane or OpenFermion operator, cirq.PauliSum
+        A Hermitian sum of products of Paulis.
+    numbers : dict, optional
+        Numbers of Cirq's qubits in the circuit; without it, those of line qubits are their own.
+    """
+    package = type(operator).__module__.partition(".")[0]
+    parts = []
+    for pairs, coefficient in _PACKAGES[package](operator):
+        number = complex(coefficient)
+        if abs(number.imag) > 1e-10:
+            raise ValueError(
+                f"cannot measure {operator!r}: its coefficient {coefficient} is not real; an "
+                "observable is Hermitian"
+            )
+        word = sorted((_number(q, numbers), letter) for q, letter in pairs if letter != "I")
+        paulis = " ".join(f"{letter}{q}" for q, letter in word)
+        parts.append(f"{number.real!r}*{paulis}" if paulis else repr(number.real))
+    return " + ".join(parts) or "0"
