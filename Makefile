@@ -25,9 +25,9 @@ PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl expat hdf5 li
 # ---- required packages: gcc, make and git are assumed, tests/deps lists the others ----
 goals    := $(or $(MAKECMDGOALS),all)
 WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler interop-qasm chart e2e-api e2e cluster wheel image-python,$(goals)),test,build)))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler interop-qasm interop-cirq chart e2e-api e2e cluster wheel image-python,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps hooks manifests debian12 debian13,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist wheel python xla debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image image-python interop interop-gcs interop-s3 interop-profiler interop-qasm manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run install dist wheel python xla debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image image-python interop interop-gcs interop-s3 interop-profiler interop-qasm interop-cirq manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -242,6 +242,11 @@ interop-profiler: $(progs)
 interop-qasm: $(shared)
 	$(Q)tests/venv build/peers/qasm tests/python/qasm.txt 1000
 	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/qasm/bin/python tests/python/qasm --random 300 $(PATHS)
+
+## make interop-cirq  circuits, gradients and models of Cirq and TensorFlow Quantum (4 GB from PyPI)
+interop-cirq: $(shared) $(progs)
+	$(Q)tests/venv build/peers/tfq tests/bench/peers/tfq.txt 4000
+	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/tfq/bin/python tests/python/cirq
 
 ## make interop-s3   S3 with MinIO (from Go's module proxy): store suite and whole workers
 interop-s3: $(progs) $(filter %/test_store_s3,$(tests))
