@@ -170,6 +170,9 @@ void qr_gate_matrix(const struct qr_gate *g, const double a[2], double complex *
  * Args:     theta, x  parameters and data row; each may be NULL when not referred to
  */
 double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, const double *x);
+/* Finds the angle whose exponent, angle / pi, has these bits: the shortest of the numbers near
+ * exponent * pi. False: there is none. */
+bool qr_gate_angle_of(double exponent, double *ret);
 
 /* ---- analysis and drawing ---- */
 

@@ -28,14 +28,13 @@ static void put_argument(struct qr_json_writer *w, const struct qr_circuit *c,
         qr_json_close(w, '}');
         return;
     }
-    qr_expression_print(e, scale, c->param_names, NULL, false, &text);
+    qr_expression_print(e, scale, &(struct qr_expression_style){.parameters = c->param_names},
+                        &text);
     qr_json_put_string(w, qr_buf_string(&text));
     qr_buf_free(&text);
 }
 
-/* Finds the angle whose exponent, angle / pi, has these bits: the shortest of the numbers near
- * exponent * pi. */
-static bool angle_of(double exponent, double *ret) {
+bool qr_gate_angle_of(double exponent, double *ret) {
     uint64_t bits = qr_bits_of_double(exponent * M_PI);
     double candidates[] = {qr_double_of_bits(bits), qr_double_of_bits(bits + 1),
                            qr_double_of_bits(bits - 1)};
@@ -63,7 +62,8 @@ static void put_gate(struct qr_json_writer *w, const struct qr_circuit *c,
                      const struct qr_gate *g) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     double angle = 0;
-    bool rotation = info->rotation && g->global_shift == -0.5 && angle_of(g->args[0].scale, &angle);
+    bool rotation =
+        info->rotation && g->global_shift == -0.5 && qr_gate_angle_of(g->args[0].scale, &angle);
     unsigned indent = w->indent;
     qr_json_open(w, '{');
     w->indent = 0; /* one gate on each line */

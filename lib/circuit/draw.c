@@ -47,8 +47,9 @@ static void arg_text(const struct qr_circuit *c, const struct qr_gate_arg *a, do
     }
     if (a->kind == QR_ARG_EXPRESSION) {
         struct qr_buf text = {0};
-        qr_expression_print(&c->expressions[a->index], v, c->param_names, drawn_column_names(c),
-                            true, &text);
+        const struct qr_expression_style style = {
+            .parameters = c->param_names, .columns = drawn_column_names(c), .round = true};
+        qr_expression_print(&c->expressions[a->index], v, &style, &text);
         snprintf(ret, LABEL_BYTES, "%.100s", qr_buf_string(&text));
         qr_buf_free(&text);
         return;

@@ -40,7 +40,8 @@ static struct qr_gate_arg *derive_arguments(struct qr_lowered *l, const struct q
             continue;
         }
         struct qr_buf text = {0};
-        qr_expression_print(e, 1, c->param_names, NULL, false, &text);
+        qr_expression_print(e, 1, &(struct qr_expression_style){.parameters = c->param_names},
+                            &text);
         of[i] = (struct qr_gate_arg){.kind = QR_ARG_PARAMETER,
                                      .index =
                                          qr_circuit_append_param(l->circuit, qr_buf_string(&text))};

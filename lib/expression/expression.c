@@ -183,20 +183,19 @@ const char *qr_expression_function(enum qr_expression_op op) { return functions[
 
 struct expression_printer {
     const struct qr_expression_node *node;
-    char *const *parameters, *const *columns;
-    bool round;
+    const struct qr_expression_style *style;
     struct qr_buf *to;
 };
 
 static void print_number(const struct expression_printer *p, double v) {
     char text[32];
     qr_number_text(v, text);
-    if (p->round) snprintf(text, sizeof text, "%.6g", v);
+    if (p->style->round) snprintf(text, sizeof text, "%.6g", v);
     qr_buf_puts(p->to, text);
 }
 
 static void print_input(const struct expression_printer *p, uint32_t i) {
-    const char *name = p->columns ? p->columns[i] : NULL;
+    const char *name = p->style->columns ? p->style->columns[i] : NULL;
     if (!name) {
         qr_buf_printf(p->to, "x[%u]", i);
         return;
@@ -205,19 +204,21 @@ static void print_input(const struct expression_printer *p, uint32_t i) {
     for (const char *s = name; *s; s++)
         plain &= *s == '_' || (unsigned char)*s >= 0x80 || (*s >= '0' && *s <= '9') ||
                  (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z');
-    qr_buf_printf(p->to, plain ? "x.%s" : "x['%s']", name);
+    qr_buf_printf(p->to, p->style->functions ? "%s" : plain ? "x.%s" : "x['%s']", name);
 }
 
 /* How tightly an operation binds. */
-enum { SUM = 1, PRODUCT, SIGN, WHOLE };
-static int precedence(enum qr_expression_op op) {
-    switch (op) {
+enum { SUM = 1, PRODUCT, SIGN, WHOLE, POWER };
+static int precedence(const struct expression_printer *p, const struct qr_expression_node *n) {
+    switch (n->op) {
     case QR_EXPRESSION_ADD:
     case QR_EXPRESSION_SUBTRACT: return SUM;
     case QR_EXPRESSION_MULTIPLY:
     case QR_EXPRESSION_DIVIDE: return PRODUCT;
     case QR_EXPRESSION_NEGATE: return SIGN;
-    default: return WHOLE;
+    case QR_EXPRESSION_POW: return p->style->functions ? WHOLE : POWER;
+    case QR_EXPRESSION_NUMBER: return n->number < 0 ? WHOLE : POWER;
+    default: return POWER;
     }
 }
 
@@ -229,8 +230,13 @@ static void print_operation(const struct expression_printer *p, unsigned i) {
                                           [QR_EXPRESSION_MULTIPLY] = "*",
                                           [QR_EXPRESSION_DIVIDE] = "/"};
     const struct qr_expression_node *n = &p->node[i];
-    if (functions[n->op]) {
-        qr_buf_printf(p->to, "%s(", functions[n->op]);
+    const char *function = p->style->functions ? p->style->functions[n->op] : functions[n->op];
+    if (function && strcmp(function, "**") == 0) {
+        print_node(p, n->index, POWER);
+        qr_buf_puts(p->to, "**");
+        print_node(p, i - 1, POWER);
+    } else if (function) {
+        qr_buf_printf(p->to, "%s(", function);
         if (qr_expression_has_two(n->op)) {
             print_node(p, n->index, SUM);
             qr_buf_puts(p->to, ", ");
@@ -241,29 +247,34 @@ static void print_operation(const struct expression_printer *p, unsigned i) {
         qr_buf_puts(p->to, "-");
         print_node(p, i - 1, SIGN);
     } else {
-        print_node(p, n->index, precedence(n->op));
+        print_node(p, n->index, precedence(p, n));
         qr_buf_puts(p->to, between[n->op]);
-        print_node(p, i - 1, precedence(n->op) + 1);
+        print_node(p, i - 1, precedence(p, n) + 1);
     }
 }
 
 static void print_node(const struct expression_printer *p, unsigned i, int least) {
     const struct qr_expression_node *n = &p->node[i];
-    bool brackets = precedence(n->op) < least;
+    bool brackets = precedence(p, n) < least;
     if (brackets) qr_buf_puts(p->to, "(");
     if (n->op == QR_EXPRESSION_NUMBER) print_number(p, n->number);
     else if (n->op == QR_EXPRESSION_INPUT) print_input(p, n->index);
-    else if (n->op == QR_EXPRESSION_SHARED) qr_buf_printf(p->to, "#%u", n->index);
-    else if (n->op == QR_EXPRESSION_PARAMETER && p->parameters)
-        qr_buf_puts(p->to, p->parameters[n->index]);
+    else if (n->op == QR_EXPRESSION_SHARED && p->style->shared) {
+        qr_buf_puts(p->to, "(");
+        qr_expression_print(&p->style->shared[n->index], 1, p->style, p->to);
+        qr_buf_puts(p->to, ")");
+    } else if (n->op == QR_EXPRESSION_SHARED) qr_buf_printf(p->to, "#%u", n->index);
+    else if (n->op == QR_EXPRESSION_PARAMETER && p->style->parameters)
+        qr_buf_puts(p->to, p->style->parameters[n->index]);
     else if (n->op == QR_EXPRESSION_PARAMETER) qr_buf_printf(p->to, "p%u", n->index);
     else print_operation(p, i);
     if (brackets) qr_buf_puts(p->to, ")");
 }
 
-void qr_expression_print(const struct qr_expression *e, double scale, char *const *parameters,
-                         char *const *columns, bool round, struct qr_buf *to) {
-    struct expression_printer p = {e->node, parameters, columns, round, to};
+void qr_expression_print(const struct qr_expression *e, double scale,
+                         const struct qr_expression_style *style, struct qr_buf *to) {
+    static const struct qr_expression_style plain = {.parameters = NULL};
+    struct expression_printer p = {e->node, style ? style : &plain, to};
     if (scale == -1) qr_buf_puts(to, "-");
     else if (scale != 1) {
         print_number(&p, scale);

@@ -119,12 +119,17 @@ bool qr_expression_has_two(enum qr_expression_op op);
 /* The name of a function; NULL: not a function. Static. */
 const char *qr_expression_function(enum qr_expression_op op);
 
-/* Appends scale * e as text that parses to the same program.
- *
- * Args:     parameters, columns  their names; NULL, or NULL for one column: "p3", "x[3]"
- *           round                six digits, for display
- */
-void qr_expression_print(const struct qr_expression *e, double scale, char *const *parameters,
-                         char *const *columns, bool round, struct qr_buf *to);
+/* How an expression is printed; all zero: as text that parses to the same program. */
+struct qr_expression_style {
+    char *const *parameters, *const *columns; /* names; NULL, or NULL for a column: "p3", "x[3]" */
+    bool round;                               /* six digits, for display */
+    /* Functions of another language, by operation; "**" is an operator. Columns' names stand as
+     * they are, and shared expressions are those of `shared`, printed in place. */
+    const char *const *functions;
+    const struct qr_expression *shared;
+};
+/* Appends scale * e. */
+void qr_expression_print(const struct qr_expression *e, double scale,
+                         const struct qr_expression_style *style, struct qr_buf *to);
 
 #endif

@@ -51,7 +51,7 @@ static void put_gates(struct qr_buf *b, const struct qr_circuit *c) {
     for (unsigned i = 0; i < c->n_params; i++) qr_buf_printf(b, "%s\n", c->param_names[i]);
     for (size_t i = 0; i < c->n_expressions; i++) {
         qr_buf_printf(b, "expression %zu ", i);
-        qr_expression_print(&c->expressions[i], 1, NULL, NULL, false, b);
+        qr_expression_print(&c->expressions[i], 1, NULL, b);
         qr_buf_puts(b, "\n");
     }
 }

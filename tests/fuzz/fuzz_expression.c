@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     double v = qr_expression_value(&e, some, some),
            same = qr_expression_derivatives(&e, some, some, d);
     QR_ASSERT(memcmp(&v, &same, sizeof v) == 0 || (v != v && same != same));
-    qr_expression_print(&e, scale, letters, NULL, false, &shown);
+    qr_expression_print(&e, scale, &(struct qr_expression_style){.parameters = letters}, &shown);
     /* what is shown has more bytes where numbers have all their digits */
     if (shown.n <= QR_EXPRESSION_BYTES && e.n < QR_EXPRESSION_NODES - 2 &&
         qr_expression_parse(qr_buf_string(&shown), "angle", &names, &scale_again, &again, &err) ==

@@ -94,7 +94,7 @@ static void test_forms(void) {
             continue;
         }
         bool number = e.n == 1 && e.node->op == QR_EXPRESSION_NUMBER;
-        qr_expression_print(&e, scale, letters, NULL, false, &text);
+        qr_expression_print(&e, scale, &(struct qr_expression_style){.parameters = letters}, &text);
         CHECK(e.n == forms[i].nodes && strcmp(qr_buf_string(&text), forms[i].text) == 0 &&
                   (!number || scale == 1),
               "%s: %u nodes, %s", forms[i].from, e.n, qr_buf_string(&text));

@@ -30,7 +30,10 @@ static void report_put_argument(const struct qr_sim_plan *p, const struct qr_gat
     }
     if (e) {
         qr_buf_puts(to, "(");
-        qr_expression_print(e, a->scale, (char *const *)(uintptr_t)names, NULL, true, to);
+        qr_expression_print(e, a->scale,
+                            &(struct qr_expression_style){
+                                .parameters = (char *const *)(uintptr_t)names, .round = true},
+                            to);
         qr_buf_puts(to, ")");
         return;
     }
