@@ -35,32 +35,23 @@ const char qr_help_show[] =
 struct shown {
     struct qr_overrides set;
     struct qr_job *job;
-    struct qr_dataset data;
-    struct qr_model *model;
+    struct qr_workload load;
+    const struct qr_model *model; /* of load */
     uint8_t *zero_gradient;
 };
 
-static enum qr_code show_load(struct shown *s, const char *job, const char *isa_name,
+static enum qr_code show_load(struct shown *s, const char *job, const char *isa,
                               struct qr_err *err) {
-    enum qr_isa isa = QR_ISA_PORTABLE;
-    size_t columns = 0;
-    enum qr_code code = qr_isa_parse(isa_name, &isa, err);
-    if (code == QR_OK) code = qr_job_load(job, &s->set, &s->job, err);
-    if (code == QR_OK && !qr_layers_input_circuit(s->job->layers, s->job->n_layers)) {
-        /* Only the data determines the number of columns. */
-        code = qr_job_data(s->job, &s->data, err);
-        columns = s->data.n_columns;
-    }
-    if (code == QR_OK) code = qr_job_model(s->job, isa, columns, &s->model, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_job_load(job, &s->set, &s->job, err));
+    QR_TRY(qr_workload_load_model(s->job, isa, &s->load, err));
+    s->model = s->load.model;
     s->zero_gradient = qr_xcalloc(qr_model_n_params(s->model) + 1, 1);
     qr_model_zero_gradient(s->model, s->zero_gradient);
     return QR_OK;
 }
 
 static void shown_fini(struct shown *s) {
-    qr_model_free(s->model);
-    qr_dataset_fini(&s->data);
+    qr_workload_fini(&s->load);
     if (s->job) qr_job_free(s->job);
     free(s->zero_gradient);
     qr_overrides_fini(&s->set);

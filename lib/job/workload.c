@@ -13,7 +13,8 @@
 
 static const size_t max_weights_bytes = (size_t)1 << 30;
 
-static void make_layout(const struct qr_model *m, struct qr_weights_layout *ret) {
+static void set_layout(struct qr_workload *w) {
+    const struct qr_model *m = w->model;
     size_t n = qr_model_n_tensors(m);
     struct qr_weights_entry *entries = qr_xcalloc(n, sizeof *entries);
     for (size_t i = 0; i < n; i++) {
@@ -22,7 +23,8 @@ static void make_layout(const struct qr_model *m, struct qr_weights_layout *ret)
             .name = t->name, .rank = t->rank, .dims = {t->dims[0], t->dims[1]}};
         if (t->circuit) entries[i].symbols = (const char *const *)t->circuit->param_names;
     }
-    *ret = (struct qr_weights_layout){n, entries};
+    w->layout = (struct qr_weights_layout){n, entries};
+    w->initial = qr_xcalloc(qr_model_n_params(m) + 1, sizeof *w->initial);
 }
 
 /* Replaces ".../LATEST" by the checkpoint that it names. */
@@ -267,8 +269,7 @@ static enum qr_code load_model(struct qr_workload *w, const struct qr_job_sample
     if (code == QR_OK) code = check_memory_limit(w, err);
     if (code == QR_OK && (!samples || samples->labels)) code = check_labels(w, samples, err);
     if (code != QR_OK) return code;
-    make_layout(w->model, &w->layout);
-    w->initial = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *w->initial);
+    set_layout(w);
     return QR_OK;
 }
 
@@ -321,6 +322,20 @@ enum qr_code qr_workload_load_samples(const struct qr_job *job,
     enum qr_isa isa = QR_ISA_PORTABLE;
     enum qr_code code = qr_isa_parse(isa_name, &isa, err);
     if (code == QR_OK) code = load_model(&w, samples, isa, err);
+    if (code != QR_OK) qr_workload_fini(&w);
+    else *ret = w;
+    return code;
+}
+
+enum qr_code qr_workload_load_model(const struct qr_job *job, const char *isa_name,
+                                    struct qr_workload *ret, struct qr_err *err) {
+    struct qr_workload w = {.job = job, .n_threads = 1};
+    enum qr_isa isa = QR_ISA_PORTABLE;
+    enum qr_code code = qr_isa_parse(isa_name, &isa, err);
+    if (code == QR_OK && !qr_layers_input_circuit(job->layers, job->n_layers))
+        code = qr_job_data(job, &w.data, err);
+    if (code == QR_OK) code = qr_job_model(job, isa, w.data.n_columns, &w.model, err);
+    if (code == QR_OK) set_layout(&w);
     if (code != QR_OK) qr_workload_fini(&w);
     else *ret = w;
     return code;

@@ -48,6 +48,10 @@ QR_MUST_CHECK enum qr_code qr_workload_load_samples(const struct qr_job *job,
                                                     const struct qr_job_samples *samples,
                                                     const char *isa, unsigned n_threads,
                                                     struct qr_workload *ret, struct qr_err *err);
+/* As qr_workload_load, to look at the model: data is read only if it determines the number of
+ * columns, and initial is 0 until qr_workload_weights fills it. */
+QR_MUST_CHECK enum qr_code qr_workload_load_model(const struct qr_job *job, const char *isa,
+                                                  struct qr_workload *ret, struct qr_err *err);
 void qr_workload_fini(struct qr_workload *w);
 
 /* Estimates the peak resident bytes of a worker with this job. process->threads is ignored: it is
