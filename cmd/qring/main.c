@@ -39,6 +39,8 @@ static const struct qr_command commands[] = {
      qr_command_status},
     {"show", "show [JOB]", "draw the circuit; list parameters, fused gates and cost", qr_help_show,
      qr_command_show},
+    {"export", "export [JOB] [--weights URL] --to FORMAT", "write the circuit for another program",
+     qr_help_export, qr_command_export},
     {"import", "import FILE [--inputs a,b]",
      "print a circuit of OpenQASM, Cirq or TensorFlow Quantum", qr_help_import, qr_command_import},
     {"weights", "weights FILE...", "list, compare or convert weights", qr_help_weights,

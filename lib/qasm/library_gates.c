@@ -115,16 +115,24 @@ static unsigned known_sets(const struct qasm_reader *r) {
     return r->sets | QASM_ALWAYS | (r->version == 3 && !r->sets ? QASM_BRAKET : 0);
 }
 
+static bool row_has_name(unsigned row, const char *name, size_t n) {
+    return strlen(library[row].name) == n && memcmp(library[row].name, name, n) == 0;
+}
+
 static const struct library_gate *find_row(const struct qasm_reader *r, uint32_t name) {
     struct qasm_name *n = &r->names[name];
     if (!n->library) {
-        n->library = N_LIBRARY + 1;
-        for (uint16_t i = 0; i < N_LIBRARY; i++)
-            if (strlen(library[i].name) == n->bytes &&
-                memcmp(library[i].name, n->text, n->bytes) == 0)
-                n->library = i + 1;
+        n->library = 1;
+        while (n->library <= N_LIBRARY && !row_has_name(n->library - 1u, n->text, n->bytes))
+            n->library++;
     }
     return n->library <= N_LIBRARY ? &library[n->library - 1] : NULL;
+}
+
+bool qasm_stdgates_has(const char *name, size_t n) {
+    for (unsigned i = 0; i < N_LIBRARY; i++)
+        if (library[i].sets & (S | QASM_ALWAYS) && row_has_name(i, name, n)) return true;
+    return false;
 }
 
 bool qasm_library_find(const struct qasm_reader *r, uint32_t name, unsigned *ret_n_angles,

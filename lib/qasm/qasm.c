@@ -101,3 +101,30 @@ enum qr_code qr_qasm_read(struct qr_bytes text, const struct qr_qasm_options *op
     else qr_program_fini(&q);
     return code;
 }
+
+bool qr_qasm_reserved(const char *name) {
+    static const char *const words[] = {
+#define WORD(word) #word,
+        QASM_KEYWORDS(WORD)
+#undef WORD
+            "gphase",
+        "tau",
+        "euler",
+        "π",
+        "τ",
+        "ℇ",
+        "ln",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "ceiling",
+        "floor",
+        "mod",
+        "popcount"};
+    size_t n = strlen(name);
+    qr_auto(qr_free_p) char *stem = qr_xstrndup(name, n > 1 && name[n - 1] == '_' ? n - 1 : n);
+    bool reserved =
+        qasm_stdgates_has(name, n) || !qr_expression_is_name(name) || !qr_expression_is_name(stem);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) reserved |= !strcmp(words[i], name);
+    return reserved;
+}

@@ -293,6 +293,8 @@ enum qasm_set { QASM_QELIB = 1, QASM_STDGATES = 2, QASM_BRAKET = 4, QASM_ALWAYS 
 /* Whether the includes of the text make a gate of this name known; its numbers of arguments. */
 bool qasm_library_find(const struct qasm_reader *r, uint32_t name, unsigned *ret_n_angles,
                        unsigned *ret_n_qubits);
+/* Whether stdgates.inc or the language has a gate of this name of n bytes. */
+bool qasm_stdgates_has(const char *name, size_t n);
 /* The include that has the gate, for messages; NULL: none. */
 const char *qasm_library_include(const struct qasm_reader *r, uint32_t name);
 /* Appends the gate of this name to r->gates.list. */

@@ -1,8 +1,25 @@
-/* OpenQASM: any bytes give a circuit or a sentence with a place, within bounds. */
+/* OpenQASM: any bytes give a circuit or a sentence with a place, within bounds. What was read is
+ * written as OpenQASM, which reads back with the same parameters. */
+#include "export/export.h"
 #include "qasm/qasm.h"
 #include "tests/fuzz/round_trip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static void check_export(const struct qr_circuit *c) {
+    struct qr_buf text = {0}, excerpt = {0};
+    struct qr_program again;
+    struct qr_err err;
+    const struct qr_export_format *format;
+    const struct qr_qasm_options options = {.n_inputs = 0};
+    QR_ASSERT(qr_export_format("qasm3", &format, &err) == QR_OK);
+    QR_ASSERT(qr_export(format, &(struct qr_export){.circuit = c}, &text, &err) == QR_OK);
+    QR_ASSERT(qr_qasm_read(qr_buf_view(&text), &options, &again, &excerpt, &err) == QR_OK);
+    QR_ASSERT(again.circuit->n_params == c->n_params + c->n_columns);
+    qr_program_fini(&again);
+    qr_buf_free(&text);
+    qr_buf_free(&excerpt);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     const char *inputs[] = {"x"};
@@ -16,6 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
                                             .max_gates = 1 << 14};
     if (qr_qasm_read(qr_bytes_of(data, n), &options, &q, &excerpt, &err) == QR_OK) {
         check_round_trip(q.circuit);
+        check_export(q.circuit);
         check_readouts(&q);
         qr_program_fini(&q);
     } else {

@@ -1,0 +1,17 @@
+/* export/export_impl.h — what the formats share: circuits with numbers, texts of angles. */
+#ifndef QR_EXPORT_EXPORT_IMPL_H
+#define QR_EXPORT_EXPORT_IMPL_H
+
+#include "export/export.h"
+
+/* Appends an argument in half-turns as an angle in radians: "pi/2", "0.3", "pi*w", "2*(a + b)". The
+ * style's functions are those of the language. */
+void export_angle(const struct qr_circuit *c, const struct qr_expression_style *style,
+                  const struct qr_gate_arg *a, struct qr_buf *to);
+
+/* A writer appends what->circuit, in the file of its name. */
+typedef enum qr_code export_write(const struct qr_export *what, struct qr_buf *to,
+                                  struct qr_err *err);
+export_write export_qasm3;
+
+#endif

@@ -1,0 +1,38 @@
+#!/bin/sh
+# qring export: a job's circuit with symbols and with the numbers of its weights; layers, copies, inputs, --out; what it
+# writes is read by qring import; errors and exit codes.
+. "$(dirname "$0")/common"
+"$qring" export deploy/jobs/qcnn.json --to qasm3 >"$work/symbols.qasm" || fail "export: exit $?"
+check "20 parameters by name" test "$(grep -c '^input float\[64\] qconv' "$work/symbols.qasm")" = 20
+check "a measurement for each read-out" test "$(grep -c measure "$work/symbols.qasm")" = 4
+"$qring" import "$work/symbols.qasm" --inputs x0,x1,x2,x3,x4,x5,x6,x7 >"$work/circuit.json" || fail "import: exit $?"
+check "8 columns" grep -q '"columns": 8' "$work/circuit.json"
+"$qring" weights --init deploy/jobs/qcnn.json --seed 7 --to "$work/w.npz" >"$work/out" || fail "weights: exit $?"
+"$qring" weights --init deploy/jobs/qcnn.json --seed 7 >"$work/w.csv" || fail "weights: exit $?"
+"$qring" export deploy/jobs/qcnn.json --weights "$work/w.npz" --inputs 1,2,3,4,5,6,7,8 --to qasm3 --out "$work/numbers.qasm" ||
+    fail "export: exit $?"
+check "no symbols remain" sh -c "! grep -q ^input '$work/numbers.qasm'"
+check "the weight of qconv15" $python - "$work/w.csv" "$work/numbers.qasm" <<'J'
+import csv, math, re, sys
+w = {r["parameter"]: float(r["value"]) for r in csv.DictReader(open(sys.argv[1]))}
+last = re.findall(r"^rx\((.*)\) q\[7\];", open(sys.argv[2]).read(), re.M)[-1]
+assert math.isclose(float(last), -math.pi * w["qconv15"], rel_tol=1e-15), (last, w["qconv15"])
+J
+# rejects WORDS ARGS...
+rejects() {
+    words=$1; shift
+    "$qring" export "$@" >"$work/out" 2>"$work/said"; rc=$?
+    check "export $*: exit $rc, not 2" test $rc = 2
+    check "export $*: $(cat "$work/said"), not '$words'" holds "$work/said" "$words"
+}
+rejects "--to is missing; choose one of qasm3"
+rejects "unknown format 'qasm'; choose one of qasm3" --to qasm
+rejects "--layer: model[1] is no quantum layer" --to qasm3 --layer 1
+rejects "--copy: '1' is not a number from 0 to 0" --to qasm3 --copy 1
+rejects "--inputs has 2 numbers, but the circuit has 8 inputs" --to qasm3 --inputs 1,2
+rejects "--inputs: 'a' is not a number" --to qasm3 --inputs 1,a
+rejects "No such file" --to qasm3 --weights "$work/missing.npz"
+rejects "the job has no quantum layer" deploy/jobs/examples/mlp.json --to qasm3
+layer='{"layer": "quantum", "circuit": {"qubits": 4, "gates": [{"gate": "RX", "qubits": [0], "angle": "w*x[0]*x[3]"}]}}'
+rejects "several quantum layers: model[0], model[1]; choose one with --layer" --to qasm3 --set "model[1]=$layer"
+end

@@ -1,0 +1,237 @@
+/* Exported circuits read back: the unitary up to a global phase, names of parameters, read-outs;
+ * what cannot be exported. */
+#include <complex.h>
+#include <math.h>
+
+#include "base/mem.h"
+#include "circuit/circuit_json.h"
+#include "export/export.h"
+#include "qasm/qasm.h"
+#include "tests/ref/dense.h"
+#include "tests/t.h"
+
+enum { QUBITS = 3, GATES = 12, CIRCUITS = 400, AMPLITUDES = 1 << 2 * QUBITS, MOST = 64 };
+
+/* At most 60 basic gates, each with entries within a few 2^-53 of angles up to 20 half-turns. */
+#define TOLERANCE 1e-12
+
+/* The unitary as a state: each qubit is entangled with a second one before the circuit. */
+static void unitary(const struct qr_circuit *c, const double *theta, const double *x,
+                    double complex *ret) {
+    struct qr_circuit *both = qr_circuit_new(2 * c->n_qubits, c->n_columns);
+    struct qr_err err = {0};
+    for (uint16_t q = 0; q < c->n_qubits; q++) {
+        const struct qr_gate_arg one = {.scale = 1};
+        const struct qr_gate h = {QR_GATE_H, 1, 1, {q}, {one}, .global_shift = 0},
+                             cnot = {
+                                 QR_GATE_CNOT,     2, 1, {q, (uint16_t)(q + c->n_qubits)}, {one},
+                                 .global_shift = 0};
+        CHECK(!qr_circuit_add(both, &h, &err) && !qr_circuit_add(both, &cnot, &err), "%s", err.msg);
+    }
+    for (unsigned i = 0; i < c->n_params; i++) qr_circuit_param(both, c->param_names[i]);
+    for (size_t i = 0; i < c->n_expressions; i++) qr_circuit_expression(both, &c->expressions[i]);
+    for (size_t i = 0; i < c->n_gates; i++)
+        CHECK(!qr_circuit_add(both, &c->gates[i], &err), "%s", err.msg);
+    ref_state(both, theta, x, ret);
+    qr_circuit_free(both);
+}
+
+static double distance(const double complex *a, const double complex *b, unsigned n) {
+    double complex overlap = 0;
+    double worst = 0;
+    for (unsigned i = 0; i < n; i++) overlap += conj(b[i]) * a[i];
+    for (unsigned i = 0; i < n; i++)
+        worst = fmax(worst, cabs(a[i] - overlap / cabs(overlap) * b[i]));
+    return worst;
+}
+
+static struct qr_buf exported(const char *format, const struct qr_export *what) {
+    const struct qr_export_format *f;
+    struct qr_buf text = {0};
+    struct qr_err err = {0};
+    CHECK(!qr_export_format(format, &f, &err) && !qr_export(f, what, &text, &err), "%s", err.msg);
+    return text;
+}
+
+/* Reads OpenQASM; its inputs are the columns x0, x1 ... of the circuit. */
+static struct qr_program read_back(const struct qr_buf *text, unsigned n_columns) {
+    char names[MOST][8];
+    const char *inputs[MOST];
+    struct qr_program q = {0};
+    struct qr_err err = {0};
+    struct qr_buf excerpt = {0};
+    for (unsigned i = 0; i < n_columns; i++) {
+        snprintf(names[i], sizeof names[i], "x%u", i);
+        inputs[i] = names[i];
+    }
+    const struct qr_qasm_options options = {.inputs = inputs, .n_inputs = n_columns};
+    CHECK(qr_qasm_read(qr_buf_view(text), &options, &q, &excerpt, &err) == QR_OK, "%s\n%s\n%s",
+          err.msg, qr_buf_string(&excerpt), qr_buf_string(text));
+    if (!q.circuit) exit(1);
+    qr_buf_free(&excerpt);
+    return q;
+}
+
+static struct qr_circuit *circuit_of(const char *json) {
+    struct qr_json *root = NULL;
+    struct qr_circuit *c = NULL;
+    struct qr_qubits unused;
+    struct qr_err err = {0};
+    CHECK(!qr_json_parse(qr_bytes_of_string(json), "json", &root, &err) &&
+              !qr_circuit_from_json(root, "circuit", &c, &unused, &err),
+          "%s", err.msg);
+    if (!c) exit(1);
+    qr_json_free(root);
+    return c;
+}
+
+/* With symbols: the same unitary for any numbers. With numbers: no symbols remain. */
+static void check_qasm(const char *format, const struct qr_circuit *c, uint64_t seed) {
+    double theta[MOST], x[MOST], worst;
+    double complex wanted[AMPLITUDES], found[AMPLITUDES];
+    const struct qr_export symbols = {.circuit = c},
+                           numbers = {.circuit = c, .theta = theta, .x = x},
+                           weights = {.circuit = c, .theta = theta};
+    const struct qr_export *const all[] = {&numbers, &weights, &symbols};
+    ref_random_numbers(seed, MOST, -3, 3, theta);
+    ref_random_numbers(~seed, MOST, 0.1, 0.9, x);
+    unitary(c, theta, x, wanted);
+    for (size_t i = 0; i < COUNT(all); i++) {
+        struct qr_buf text = exported(format, all[i]);
+        struct qr_program q = read_back(&text, all[i]->x ? 0 : c->n_columns);
+        CHECK(q.circuit->n_params == (all[i]->theta ? 0 : c->n_params) && !q.n_readouts, "%u",
+              q.circuit->n_params);
+        for (unsigned k = 0; k < q.circuit->n_params; k++)
+            CHECK(strcmp(q.circuit->param_names[k], c->param_names[k]) == 0, "%s is %s",
+                  c->param_names[k], q.circuit->param_names[k]);
+        unitary(q.circuit, theta, x, found);
+        worst = distance(found, wanted, 1u << 2 * c->n_qubits);
+        CHECK(worst < TOLERANCE, "seed %llu: %g\n%s", (unsigned long long)seed, worst,
+              qr_buf_string(&text));
+        qr_program_fini(&q);
+        qr_buf_free(&text);
+    }
+}
+
+static void random_circuits(void) {
+    for (uint64_t seed = 0; seed < CIRCUITS; seed++) {
+        struct qr_circuit *c = ref_random_circuit(seed, QUBITS, GATES);
+        check_qasm("qasm3", c, seed);
+        qr_circuit_free(c);
+    }
+}
+
+/* Names, arrays and functions. */
+static void expressions(void) {
+    static const char *const circuits[] = {
+        "{'qubits': 2, 'gates': [{'gate': 'RX', 'qubits': [0], 'angle': 'w[3] + 2*w[0]*x[1]'},"
+        "{'gate': 'X', 'qubits': [1], 'exponent': '-(w[3] - w[11])/b', 'controls': [0]},"
+        "{'gate': 'RZ', 'qubits': [1], 'angle': 'pow(b, -2)*sin(asin(x[0]) + acos(x[2])) - "
+        "pow(pow(b, 2), x[1])'},"
+        "{'gate': 'FSIM', 'qubits': [0, 1], 'theta': 'exp(sqrt(x[0]))*tan(cos(b))', 'phi': "
+        "'-atan(-w[0])*-2'},"
+        "{'gate': 'RY', 'qubits': [1], 'angle': 'atan2(b, x[0]) + hypot(w[0], b) - abs(log(x[2]))'"
+        "}]}",
+        "{'qubits': 1, 'gates': [{'gate': 'RX', 'qubits': [0], 'angle': 'q'}, {'gate': 'RY', "
+        "'qubits': [0], 'angle': 'c*x_[2]'}]}",
+        "{'qubits': 3, 'ansatz': 'amplitude'}",
+    };
+    for (size_t i = 0; i < COUNT(circuits); i++) {
+        char json[1024];
+        snprintf(json, sizeof json, "%s", circuits[i]);
+        for (char *p = json; *p; p++)
+            if (*p == '\'') *p = '"';
+        struct qr_circuit *c = circuit_of(json);
+        check_qasm("qasm3", c, i);
+        qr_circuit_free(c);
+    }
+}
+
+/* Names that OpenQASM cannot have are mapped, and stand in comments. */
+static void mapped_names(void) {
+    static const char *const names[] = {"h",    "a.b",  "a b",  "w",  "w[1]", "w[03]",
+                                        "x0",   "x_",   "sin_", "",   "a\nb", "z[70000]",
+                                        "pow_", "u[2]", "q",    "for"};
+    struct qr_circuit *c = qr_circuit_new(1, 1);
+    struct qr_err err = {0};
+    struct qr_buf text;
+    for (unsigned i = 0; i < COUNT(names); i++) {
+        struct qr_gate g = {QR_GATE_X, 1, 1, {0}, {{QR_ARG_PARAMETER, 1, i}}, .global_shift = 0};
+        qr_circuit_param(c, names[i]);
+        CHECK(!qr_circuit_add(c, &g, &err), "%s", err.msg);
+    }
+    text = exported("qasm3", &(struct qr_export){.circuit = c, .title = "a\njob"});
+    struct qr_program q = read_back(&text, 0);
+    CHECK(q.circuit->n_params == COUNT(names), "%u\n%s", q.circuit->n_params, qr_buf_string(&text));
+    static const char *const lines[] = {"// a\\njob\n",
+                                        "input float[64] h_0; // h\n",
+                                        "input float[64] a_b_1; // a.b\n",
+                                        "input float[64] a_b_2; // a b\n",
+                                        "input float[64] w_3; // w\n",
+                                        "input float[64] w_1__4; // w[1]\n",
+                                        "input float[64] x0;\n",
+                                        "input float[64] x;\n",
+                                        "input float[64] x_0;\n",
+                                        "input float[64] sin__8; // sin_\n",
+                                        "input float[64] a_b_10; // a\\nb\n",
+                                        "input array[float[64], 3] u;\n",
+                                        "input float[64] q;\n",
+                                        "qubit[1] q_;\n"};
+    for (size_t i = 0; i < COUNT(lines); i++)
+        CHECK(strstr(qr_buf_string(&text), lines[i]), "%s is not in\n%s", lines[i],
+              qr_buf_string(&text));
+    qr_program_fini(&q);
+    qr_buf_free(&text);
+    qr_circuit_free(c);
+}
+
+static void readouts(void) {
+    static const char *const texts[] = {"Z2", "Z0", "0.5*Z0 Z1 - X2"};
+    struct qr_circuit *c = circuit_of("{\"qubits\": 3, \"gates\": [{\"gate\": \"H\", \"qubits\": "
+                                      "[1]}]}");
+    struct qr_observable o[COUNT(texts)];
+    struct qr_err err = {0};
+    for (size_t i = 0; i < COUNT(texts); i++)
+        CHECK(!qr_observable_parse(texts[i], 3, &o[i], &err), "%s", err.msg);
+    for (size_t n = 2; n <= 3; n++) {
+        struct qr_buf text = exported("qasm3", &(struct qr_export){c, o, n, .title = NULL});
+        struct qr_program q = read_back(&text, 0);
+        if (n == 2)
+            CHECK(q.n_readouts == 2 && !strcmp(q.readouts[0], "Z2") && !strcmp(q.readouts[1], "Z0"),
+                  "%s", qr_buf_string(&text));
+        else
+            CHECK(!q.n_readouts && strstr(qr_buf_string(&text), "\n// read-out 2: 0.5*Z0 Z1 - "),
+                  "%s", qr_buf_string(&text));
+        qr_program_fini(&q);
+        qr_buf_free(&text);
+    }
+    for (size_t i = 0; i < COUNT(texts); i++) qr_observable_fini(&o[i]);
+    qr_circuit_free(c);
+}
+
+static void errors(void) {
+    const struct qr_export_format *f = NULL;
+    struct qr_circuit *c = circuit_of("{\"qubits\": 1, \"gates\": [{\"gate\": \"RX\", \"qubits\": "
+                                      "[0], \"angle\": \"log(x[0])\"}]}");
+    struct qr_err err = {0};
+    struct qr_buf text = {0};
+    const double zero = 0;
+    CHECK(qr_export_format("qasm", &f, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "unknown format 'qasm'; choose one of qasm3"),
+          "%s", err.msg);
+    CHECK(!qr_export_format("qasm3", &f, &err) &&
+              qr_export(f, &(struct qr_export){.circuit = c, .x = &zero}, &text, &err) ==
+                  QR_INVALID_ARGUMENT,
+          "%s", err.msg);
+    CHECK(!text.n, "%s", qr_buf_string(&text));
+    qr_circuit_free(c);
+}
+
+int main(void) {
+    random_circuits();
+    expressions();
+    mapped_names();
+    readouts();
+    errors();
+    return t_end();
+}
