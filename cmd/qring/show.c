@@ -25,6 +25,10 @@ const char qr_help_show[] =
     "\n"
     "Usage: qring show [JOB] [FLAGS]\n"
     "  --columns N            width of the drawing, in characters [the terminal's, else 120]\n"
+    "  --format FORMAT        form of the drawing [text]: text, svg, or latex (quantikz); svg and "
+    "latex\n"
+    "                         print the drawing alone; blue boxes have parameters, orange ones "
+    "data\n"
     "  --plan                 print the execution plan instead of the drawing\n"
     "  --isa NAME             kernels to compile for [auto]: auto, portable, avx2, avx512 or neon\n"
     "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
@@ -140,7 +144,7 @@ static void circuit_text(const struct shown *s, size_t at, bool plan, unsigned c
     const struct qr_quantum_options *q = &s->job->layers[at].quantum;
     const struct qr_circuit *c = l.circuit;
     qr_auto(qr_free_p) char *drawing =
-        plan ? NULL : qr_circuit_draw(c, q->readouts, q->n_readouts, columns);
+        plan ? NULL : qr_circuit_draw(c, q->readouts, q->n_readouts, QR_DRAWING_TEXT, columns);
     struct qr_sim_report *r = report_of(s, &l);
     if (qr_model_quantum(s->model, 1) < qr_model_n_layers(s->model))
         qr_buf_printf(b, "layer       model[%zu]%s\n", at, l.frozen ? ", not trainable" : "");
@@ -185,6 +189,18 @@ static void show_text(const struct shown *s, bool plan, unsigned columns, struct
     qr_buf_printf(b, "batches     of %llu samples, in micro-batches of %zu\n\n",
                   (unsigned long long)s->job->train.batch_size, s->job->micro_batch_size);
     qr_model_table(s->model, s->job, b);
+}
+
+/* The drawings of all circuits, one after the other. */
+static void show_drawing(const struct shown *s, enum qr_drawing form, unsigned columns,
+                         struct qr_buf *b) {
+    size_t n_layers = qr_model_n_layers(s->model);
+    for (size_t n = 0, at; (at = qr_model_quantum(s->model, n)) < n_layers; n++) {
+        const struct qr_quantum_options *q = &s->job->layers[at].quantum;
+        qr_auto(qr_free_p) char *drawing = qr_circuit_draw(
+            qr_model_layer(s->model, at).circuit, q->readouts, q->n_readouts, form, columns);
+        qr_buf_puts(b, drawing);
+    }
 }
 
 static void put_json_number(struct qr_json_writer *w, const char *key, double v) {
@@ -243,11 +259,13 @@ static void show_json(const struct shown *s, struct qr_buf *b) {
 }
 
 int qr_command_show(const struct qr_command *self, int argc, char **argv) {
-    const char *columns = NULL, *isa = "auto";
+    const char *columns = NULL, *isa = "auto", *format = "text";
+    enum qr_drawing form = QR_DRAWING_TEXT;
     bool help, json = false, plan = false;
     unsigned width = 0;
     struct shown s = {0};
     const struct qr_flag flags[] = {{"--columns", &columns, NULL},
+                                    {"--format", &format, NULL},
                                     {"--isa", &isa, NULL},
                                     {"--plan", NULL, &plan},
                                     {"--json", NULL, &json}};
@@ -258,10 +276,15 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv) {
                                       &words, &help, &err);
     if (code == QR_OK && help) return qr_print_help(self);
     if (code == QR_OK) code = read_width(columns, &width, &err);
+    if (code == QR_OK && qr_drawing_of(format, &form, &err) != QR_OK)
+        code = qr_wrap(&err, "--format");
     if (code == QR_OK) code = show_load(&s, words.v[0], isa, &err);
+    if (code == QR_OK && form != QR_DRAWING_TEXT && (json || plan))
+        code = qr_fail(&err, QR_INVALID_ARGUMENT, "--format %s excludes --json and --plan", format);
     if (code == QR_OK && json) show_json(&s, &text);
-    if (code == QR_OK && !json) show_text(&s, plan, width, &text);
-    if (json) fputs(qr_buf_string(&text), stdout);
+    if (code == QR_OK && form != QR_DRAWING_TEXT) show_drawing(&s, form, width, &text);
+    else if (code == QR_OK && !json) show_text(&s, plan, width, &text);
+    if (json || form != QR_DRAWING_TEXT) fputs(qr_buf_string(&text), stdout);
     else qr_print_escaped(stdout, qr_buf_string(&text));
     qr_buf_free(&text);
     shown_fini(&s);

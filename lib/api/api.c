@@ -167,6 +167,6 @@ const char *qring_input_name(const struct qring_function *f, size_t i) {
 }
 
 char *qring_draw(const struct qring_function *f, unsigned columns) {
-    return qr_circuit_draw(f->circuit, f->observables, f->n_observables, columns);
+    return qr_circuit_draw(f->circuit, f->observables, f->n_observables, QR_DRAWING_TEXT, columns);
 }
 void qring_text_free(char *text) { free(text); }

@@ -185,13 +185,18 @@ bool qr_gate_angle_of(double exponent, double *ret);
 void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs,
                               size_t n_obs, uint8_t *ret);
 
-/* Draws the circuit as text.
+/* SVG stands alone, without scripts; LaTeX is a whole document with quantikz. */
+enum qr_drawing { QR_DRAWING_TEXT, QR_DRAWING_SVG, QR_DRAWING_LATEX };
+/* Finds a form by its name: text, svg, latex. INVALID_ARGUMENT. */
+QR_MUST_CHECK enum qr_code qr_drawing_of(const char *name, enum qr_drawing *ret,
+                                         struct qr_err *err);
+/* Draws the circuit.
  *
- * Args:     columns  maximum width in characters; wider circuits continue below
+ * Args:     columns  maximum width in characters (SVG: of 8 pixels); wider circuits continue below
  * Returns:  heap string; after 4096 lines drawing stops and a last line has the number of gates
  *           left
  */
 char *qr_circuit_draw(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
-                      unsigned columns);
+                      enum qr_drawing form, unsigned columns);
 
 #endif

@@ -32,7 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         QR_ASSERT(qr_observable_parse("Z0", c->n_qubits, &o, &err) == QR_OK);
         uint8_t *flags = qr_xmalloc(c->n_params);
         qr_circuit_zero_gradient(c, &o, 1, flags);
-        free(qr_circuit_draw(c, &o, 1, 60));
+        for (int form = QR_DRAWING_TEXT; form <= QR_DRAWING_LATEX; form++)
+            free(qr_circuit_draw(c, &o, 1, (enum qr_drawing)form, 60));
         free(flags);
         qr_observable_fini(&o);
         qr_circuit_free(c);

@@ -28,7 +28,7 @@ static void lower(const struct qr_expression *e, double scale) {
                         .n_args = 1,
                         .args = {{QR_ARG_EXPRESSION, scale, qr_circuit_expression(c, e)}}};
     QR_ASSERT(qr_circuit_expression(c, e) == 0 && qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
-    free(qr_circuit_draw(c, NULL, 0, 80));
+    free(qr_circuit_draw(c, NULL, 0, QR_DRAWING_TEXT, 80));
     struct qr_lowered *l = qr_circuit_lower(c);
     const double some[N] = {0.25, -1, 0, 2};
     double theta[N + 1], x[N + 1];

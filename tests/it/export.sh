@@ -1,5 +1,5 @@
 #!/bin/sh
-# qring export: a job's circuit with symbols and with the numbers of its weights; layers, copies, inputs, --out; what it
+# qring show --format; qring export: a job's circuit with symbols and with the numbers of its weights; layers, copies, inputs, --out; what it
 # writes is read by qring import; errors and exit codes.
 . "$(dirname "$0")/common"
 "$qring" export deploy/jobs/qcnn.json --to qasm3 >"$work/symbols.qasm" || fail "export: exit $?"
@@ -18,6 +18,14 @@ w = {r["parameter"]: float(r["value"]) for r in csv.DictReader(open(sys.argv[1])
 last = re.findall(r"^rx\((.*)\) q\[7\];", open(sys.argv[2]).read(), re.M)[-1]
 assert math.isclose(float(last), -math.pi * w["qconv15"], rel_tol=1e-15), (last, w["qconv15"])
 J
+"$qring" show --format svg --columns 100 >"$work/circuit.svg" || fail "show: exit $?"
+check "the SVG is XML of at most 800 pixels" $python - "$work/circuit.svg" <<'J'
+import sys, xml.etree.ElementTree as tree
+root = tree.parse(sys.argv[1]).getroot()
+assert root.tag.endswith("svg") and float(root.get("width")) <= 800, root.attrib
+J
+"$qring" show --format latex >"$work/circuit.tex" || fail "show: exit $?"
+check "the LaTeX has several circuits of the width of 120 columns" test "$(grep -c 'begin{quantikz}' "$work/circuit.tex")" = 5
 # rejects WORDS ARGS...
 rejects() {
     words=$1; shift

@@ -13,6 +13,12 @@ static size_t widest(const char *s) {
     return most;
 }
 
+static size_t count(const char *text, const char *what) {
+    size_t n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
+    return n;
+}
+
 static void small(void) {
     struct qr_circuit *c = qr_circuit_new(3, 1);
     struct qr_gate_arg one = {QR_ARG_CONSTANT, 1, 0};
@@ -42,7 +48,7 @@ static void small(void) {
         CHECK(qr_circuit_add(c, &gates[i], QR_IGNORED) == QR_OK);
     struct qr_observable o;
     CHECK(qr_observable_parse("Z2", 3, &o, QR_IGNORED) == QR_OK);
-    char *text = qr_circuit_draw(c, &o, 1, 80);
+    char *text = qr_circuit_draw(c, &o, 1, QR_DRAWING_TEXT, 80);
     const char *want = "0: ─H───────●─────────●─\n"
                        "            │         │\n"
                        "1: ─RX(x0)──┼──ZZ^-w──○─\n"
@@ -52,6 +58,68 @@ static void small(void) {
     CHECK(strcmp(text, want) == 0, "\n%s", text);
     free(text);
     qr_observable_fini(&o);
+    qr_circuit_free(c);
+}
+
+/* SVG and LaTeX of gates with every kind of mark; names cannot break out of their place. */
+static void other_forms(void) {
+    struct qr_circuit *c = qr_circuit_new(3, 1);
+    struct qr_observable o[2];
+    const struct qr_gate_arg one = {QR_ARG_CONSTANT, 1, 0};
+    const struct qr_gate gates[] = {
+        {.kind = QR_GATE_X, .args = {one}, .controls = {{6}}, .control_values = {{2}}},
+        {.kind = QR_GATE_SWAP, .args = {one}, .targets = {0, 2}},
+        {.kind = QR_GATE_ZZ,
+         .args = {{QR_ARG_PARAMETER, 1, qr_circuit_param(c, "gamma0_1")}},
+         .targets = {1, 0}},
+        {.kind = QR_GATE_X,
+         .args = {{QR_ARG_PARAMETER, 0x1.45f306dc9c883p-2, qr_circuit_param(c, "<&\"θ#_\n\\")}},
+         .targets = {1},
+         .global_shift = -0.5},
+        {.kind = QR_GATE_Z, .args = {{QR_ARG_DATA, 1, 0}}, .targets = {2}},
+        {.kind = QR_GATE_CZ, .args = {one}, .targets = {0, 2}}};
+    for (size_t i = 0; i < COUNT(gates); i++) {
+        struct qr_gate g = gates[i];
+        g.n_targets = qr_gate_info(g.kind)->n_targets;
+        g.n_args = qr_gate_info(g.kind)->n_args;
+        CHECK(qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
+    }
+    CHECK(!qr_observable_parse("Y2", 3, &o[0], QR_IGNORED) &&
+          !qr_observable_parse("0.5*X0 Z1", 3, &o[1], QR_IGNORED));
+    char *latex = qr_circuit_draw(c, o, 2, QR_DRAWING_LATEX, 80),
+         *svg = qr_circuit_draw(c, o, 2, QR_DRAWING_SVG, 80);
+    static const char rows[] =
+        "\\lstick{$q_{0}$} & \\targ{}\\vqw{2} & \\targX{}\\vqw{2} & "
+        "\\gate[2]{\\mathrm{ZZ}^{\\gamma_{0,1}}} & \\qw & \\control{}\\vqw{2} & \\qw \\\\\n"
+        "\\lstick{$q_{1}$} & \\control{} & \\qw &  & "
+        "\\gate{R_{X}(<\\&\"\\theta \\#\\_\\backslash )} & \\qw & \\qw \\\\\n"
+        "\\lstick{$q_{2}$} & \\ocontrol{} & \\targX{} & \\gate{Z^{x_{0}}} & \\qw & \\control{} & "
+        "\\qw\\rstick{$\\langle Y\\rangle$}\n\\end{quantikz}";
+    CHECK(strstr(latex, rows), "%s\nis not in\n%s", rows, latex);
+    CHECK(strstr(latex, "$\\langle 0.5\\,X_{0}Z_{1}\\rangle$\n\n\\end{document}\n"), "%s", latex);
+    static const struct {
+        const char *part;
+        size_t n;
+    } parts[] = {{"<svg ", 1},
+                 {"</svg>\n", 1},
+                 {"<rect x", 3},
+                 {"<title>", 3},
+                 {"#fdebd0", 1},
+                 {"#dceaf9", 2},
+                 {"r=\"4\"", 4},
+                 {"r=\"4\" fill=\"#fff\"", 1},
+                 {"r=\"9\"", 1},
+                 {"10m0 -10", 2},
+                 {">RX(&lt;&amp;\"θ#_\\n\\)<", 1},
+                 {">⟨Y⟩<", 1},
+                 {">⟨0.5*X0 Z1⟩<", 1},
+                 {"<script", 0}};
+    for (size_t i = 0; i < COUNT(parts); i++)
+        CHECK(count(svg, parts[i].part) == parts[i].n, "%s: %zu in\n%s", parts[i].part,
+              count(svg, parts[i].part), svg);
+    for (size_t i = 0; i < 2; i++) qr_observable_fini(&o[i]);
+    free(latex);
+    free(svg);
     qr_circuit_free(c);
 }
 
@@ -81,19 +149,13 @@ static void named(void) {
         g.n_args = qr_gate_info(g.kind)->n_args;
         CHECK(qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
     }
-    char *text = qr_circuit_draw(c, NULL, 0, 100);
+    char *text = qr_circuit_draw(c, NULL, 0, QR_DRAWING_TEXT, 100);
     const char *want = "0: ─S───√X────●────────●──●───XY(w)──Givens(w)──Z^0.5*w─────\n"
                        "              │        │  │   │      │\n"
                        "1: ─T†──P(w)──P(2*x0)──S──√X──XY─────Givens─────X^0.31831*w─\n";
     CHECK(strcmp(text, want) == 0, "\n%s", text);
     free(text);
     qr_circuit_free(c);
-}
-
-static size_t count(const char *text, const char *what) {
-    size_t n = 0;
-    for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
-    return n;
 }
 
 static void wide(void) {
@@ -107,7 +169,7 @@ static void wide(void) {
         CHECK(qr_observable_parse(z, 12, &o[q], QR_IGNORED) == QR_OK);
     }
     for (unsigned columns = 0; columns <= 200; columns += 25) {
-        char *text = qr_circuit_draw(c, o, 12, columns);
+        char *text = qr_circuit_draw(c, o, 12, QR_DRAWING_TEXT, columns);
         size_t most = columns < 20 ? 20 : columns;
         CHECK(widest(text) <= most, "%u: %zu", columns, widest(text));
         for (unsigned q = 0; q < 12; q++) {
@@ -117,12 +179,17 @@ static void wide(void) {
         }
         CHECK(count(text, "─H─") == 12 && strstr(text, "Z11\n"));
         free(text);
+        text = qr_circuit_draw(c, o, 12, QR_DRAWING_SVG, columns);
+        double width = strtod(strstr(text, "width=\"") + strlen("width=\""), NULL);
+        CHECK(width <= (columns < 50 ? 400 : 8 * columns), "%u: %g", columns, width);
+        CHECK(count(text, "<title>RX(x") == 12 && count(text, ">⟨Z⟩<") == 12);
+        free(text);
     }
     for (unsigned q = 0; q < 12; q++) qr_observable_fini(&o[q]);
     qr_circuit_free(c);
     for (uint64_t seed = 0; seed < 40; seed++) {
         c = ref_random_circuit(seed, 1 + (unsigned)seed % 6, 30);
-        char *text = qr_circuit_draw(c, NULL, 0, 60);
+        char *text = qr_circuit_draw(c, NULL, 0, QR_DRAWING_TEXT, 60);
         CHECK(widest(text) <= 60);
         free(text);
         qr_circuit_free(c);
@@ -137,7 +204,7 @@ static void many_rows(void) {
     const struct qr_qcnn_options opt = {1000, 1, QR_QCNN_NOTEBOOK};
     CHECK(qr_qcnn_new(&opt, &c, NULL, QR_IGNORED) == QR_OK);
     CHECK(qr_observable_parse("Z999", 1000, &o, QR_IGNORED) == QR_OK);
-    char *text = qr_circuit_draw(c, &o, 1, 80);
+    char *text = qr_circuit_draw(c, &o, 1, QR_DRAWING_TEXT, 80);
     CHECK(widest(text) <= 80 && strlen(text) < 2000000, "%zu columns, %zu bytes", widest(text),
           strlen(text));
     CHECK(strncmp(text, "  0: ─H", strlen("  0: ─H")) == 0 && strstr(text, "\n999: ─H"), "%.20s",
@@ -154,7 +221,7 @@ static void many_rows(void) {
                         .args = {{QR_ARG_CONSTANT, 1, 0}}};
     qr_qubits_add(&g.controls, 700);
     CHECK(qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
-    text = qr_circuit_draw(c, NULL, 0, 80);
+    text = qr_circuit_draw(c, NULL, 0, QR_DRAWING_TEXT, 80);
     CHECK(strstr(text, "\n698: ─H─\n      │\n699: ─┼─\n      │\n700: ─○─\n"), "%s",
           text + strlen(text) - 60);
     free(text);
@@ -163,6 +230,7 @@ static void many_rows(void) {
 
 int main(void) {
     small();
+    other_forms();
     named();
     wide();
     many_rows();

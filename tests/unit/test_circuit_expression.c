@@ -519,7 +519,7 @@ static void test_circuits(void) {
           c->n_columns == 1);
     struct qr_circuit *copy = qr_circuit_copy(c);
     CHECK(same_gates(c, copy) && qr_expression_equal(&c->expressions[1], &copy->expressions[1]));
-    char *drawing = qr_circuit_draw(c, NULL, 0, 100);
+    char *drawing = qr_circuit_draw(c, NULL, 0, QR_DRAWING_TEXT, 100);
     CHECK(strstr(drawing, "RX(w10*x[0] + w2)") && strstr(drawing, "RX(-2*sin(b.c))"), "%s",
           drawing);
     struct qr_observable o;
@@ -562,7 +562,7 @@ static void test_columns(void) {
           c->n_expressions == 1 && c->gates[1].args[0].index == 0 &&
           c->gates[2].args[0].index == 0);
     struct qr_circuit *copy = qr_circuit_copy(c);
-    char *drawing = qr_circuit_draw(copy, NULL, 0, 100);
+    char *drawing = qr_circuit_draw(copy, NULL, 0, QR_DRAWING_TEXT, 100);
     CHECK(strstr(drawing, "RX(x.b)") && strstr(drawing, "RX(sin(x['a c'] + x.b))"), "%s", drawing);
     free(drawing);
     qr_circuit_free(copy);
