@@ -199,15 +199,17 @@ static void put_kinds(struct qr_buf *b, const struct qr_job_object *o, size_t fi
     qr_buf_puts(b, "]}, ");
 }
 
-/* A circuit is an ansatz, or a list of items, each with the key that names its kind. */
+/* A circuit is an ansatz, a file, or a list of items, each with the key that names its kind. */
 static void put_circuits(struct qr_buf *b, const struct qr_job_object *o) {
-    enum { FIRST_ANSATZ = 1, FIRST_ITEM = 2 }; /* after "gates" and "qcnn" */
+    enum { FIRST_ANSATZ = 2, FIRST_ITEM = 3 }; /* after "gates", "url" and "qcnn" */
     static const char *const items[] = {"gate", "ansatz", "adjoint", "control", "power"};
     put_kinds(b, o, FIRST_ANSATZ, "circuit", &(struct variant){.item = false});
     put_kinds(b, o, FIRST_ITEM, "item", &(struct variant){.item = true});
     qr_buf_puts(b, "\"circuit\": {\"type\": \"object\", \"if\": {\"required\": [\"ansatz\"]}, "
                    "\"then\": {\"$ref\": \"#/$defs/circuit.ansatz\"}, "
-                   "\"else\": {\"$ref\": \"#/$defs/circuit.gates\"}}, "
+                   "\"else\": {\"if\": {\"required\": [\"url\"]}, "
+                   "\"then\": {\"$ref\": \"#/$defs/circuit.url\"}, "
+                   "\"else\": {\"$ref\": \"#/$defs/circuit.gates\"}}}, "
                    "\"item\": {\"type\": \"object\", ");
     for (size_t i = 0; i < sizeof items / sizeof *items; i++)
         qr_buf_printf(b,

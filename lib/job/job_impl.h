@@ -133,6 +133,10 @@ struct qr_metric_spec {
     unsigned k; /* of top_k_accuracy */
 };
 
+/* Reads the file that the key `where` names; content: what to give instead, for messages. */
+QR_MUST_CHECK enum qr_code qr_job_read_file(const struct qr_job *job, const char *where,
+                                            const char *url, size_t max_bytes, const char *content,
+                                            struct qr_buf *ret, struct qr_err *err);
 /* Reads an observable: text, or {"hamiltonian": terms or file}. */
 QR_MUST_CHECK enum qr_code qr_job_read_observable(const struct qr_job *job, const struct qr_json *v,
                                                   const char *where, unsigned n_qubits,

@@ -115,9 +115,9 @@ static const struct qr_job_key layer_keys[] = {
         .read = qr_job_read_layer_name),
     KEY("trainable", "false: freeze the layer's weights", AT(qr_layer_options, frozen),
         .type = QR_KEY_NOT, .of = "quantum dense"),
-    KEY("circuit", "an ansatz or a list of gates", AT(qr_layer_options, quantum),
+    KEY("circuit", "an ansatz, a list of gates or a file", AT(qr_layer_options, quantum),
         OTHER("object", REF("circuit")), .of = "quantum", .required = true,
-        .missing = "give an ansatz or a list of gates", .read = qr_job_read_circuit),
+        .missing = "give an ansatz, a list of gates or a file", .read = qr_job_read_circuit),
     KEY("filters",
         "copies of the circuit with weights of their own; outputs are concatenated. Also a key of "
         "a "
@@ -125,8 +125,8 @@ static const struct qr_job_key layer_keys[] = {
         UNSIGNED(qr_layer_options, quantum.n_filters, 1, 256), .of = "quantum"),
     KEY("readouts", "the observables to measure", AT(qr_layer_options, quantum),
         OTHER("list of 1 to 4096 observables", LIST_OF("1", "4096", OBSERVABLE)), .of = "quantum",
-        .value = "Z of each qubit that a qcnn leaves, else of all qubits", .dependent = true,
-        .read = qr_job_read_readouts),
+        .value = "measurements of a file, Z of each qubit that a qcnn leaves, else of all qubits",
+        .dependent = true, .read = qr_job_read_readouts),
     KEY("watch", "named observables, computed as metrics only", AT(qr_layer_options, quantum),
         OTHER("object of observables", TABLE(OBSERVABLE)), .of = "quantum", .dependent = true,
         .read = qr_job_read_watched),
@@ -151,6 +151,7 @@ static const struct qr_job_key layer_keys[] = {
 /* ---- circuits, which lib/circuit reads ---- */
 
 static const char *const circuits[] = {"gates",
+                                       "url",
                                        "qcnn",
                                        "strongly-entangling",
                                        "basic-entangler",
@@ -178,13 +179,20 @@ static const char *const patterns[] = {"full",     "linear", "reverse_linear",
     "{\"type\": \"array\", \"items\": {\"type\": \"array\", \"items\": " IS("integer") "}}"
 
 static const struct qr_job_key circuit_keys[] = {
-    KEY("ansatz", "name of the ansatz; without it, a list of gates", .type = QR_KEY_CHOICE,
-        .names = circuits + 1, .n_names = sizeof circuits / sizeof *circuits - 1, .value = ""),
+    KEY("ansatz", "name of the ansatz; without it, a list of gates or a file",
+        .type = QR_KEY_CHOICE, .names = circuits + 2,
+        .n_names = sizeof circuits / sizeof *circuits - 2, .value = ""),
     KEY("qubits",
         "number of qubits; at least 4 for a qcnn, at most 64 for a state vector. In a list of "
         "gates: "
         "the qubits that the ansatz is on",
-        INTEGER(1, 1024), .required = true),
+        INTEGER(1, 1024), .of = "gates qcnn " ANSATZE, .required = true),
+    KEY("url",
+        "an OpenQASM 2 or 3 file; its gates enter the job hash, its name does not. Without "
+        "readouts in the layer, its measurements are the read-outs",
+        OTHER("URL", IS("string")), .of = "url", .required = true),
+    KEY("inputs", "free symbols of the file that are inputs, in this order; others are weights",
+        OTHER("list of texts", LIST(IS("string"))), .of = "url", .value = "none"),
     KEY("gates",
         "gates, ansätze, repeats and blocks in order of time; the limit counts what they expand to",
         OTHER("list of 1 to 2^20 gates", LIST_OF("1", "1048576", REF("item"))), .of = "gates",

@@ -1,64 +1,17 @@
 /* job/model_spec.c — reads "model" of a job: a list of layers. Start reading at
  * qr_job_read_model(). */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/parse.h"
-#include "circuit/circuit_json.h"
 #include "job/job_impl.h"
 
 #define DIGITS "0123456789"
-enum { MAX_LAYERS = 64, MAX_FILTERS = 256, MAX_READOUTS = 4096 };
+enum { MAX_LAYERS = 64, MAX_READOUTS = 4096 };
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 
 /* ---- quantum layers ---- */
-
-/* Z of each qubit that the circuit leaves. */
-static enum qr_code set_default_readouts(struct qr_quantum_options *q,
-                                         const struct qr_qubits *remaining, struct qr_err *err) {
-    struct qr_observable *all = qr_xcalloc(q->circuit->n_qubits, sizeof *all);
-    q->readouts = all;
-    for (unsigned i = qr_qubits_first(remaining); i < QR_MAX_QUBITS;
-         i = qr_qubits_next(remaining, i)) {
-        char text[16];
-        snprintf(text, sizeof text, "Z%u", i);
-        QR_TRY(qr_observable_parse(text, q->circuit->n_qubits, &all[q->n_readouts], err));
-        q->n_readouts++;
-    }
-    return QR_OK;
-}
-
-/* Reads the circuit, and "filters" in it: accepted there and in the layer, with one meaning. */
-enum qr_code qr_job_read_circuit(struct qr_job_reader *r, const struct qr_json *v,
-                                 const char *where, void *to) {
-    struct qr_quantum_options *q = to;
-    struct qr_job *job = r->job;
-    struct qr_circuit *circuit;
-    struct qr_qubits remaining;
-    const struct qr_json *filters = qr_json_get(v, "filters");
-    QR_TRY(qr_circuit_from_json(v, where, &circuit, &remaining, r->err));
-    q->circuit = circuit;
-    if (qr_layers_input_circuit(job->layers, job->n_layers) == circuit)
-        job->data_may_be_wider = qr_json_get(v, "gates") && !qr_json_get(v, "columns");
-    else if (circuit->n_named)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s refers to x.%.64s, but its inputs are the outputs of the previous "
-                       "layer, which have no names; write x[0], x[1] and so on",
-                       where, circuit->column_names[0]);
-    if (filters && qr_json_get(r->object, "filters"))
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: filters is set in the layer and in its circuit; give it once",
-                       r->where);
-    if (filters) {
-        int64_t n;
-        QR_TRY(qr_json_i64(filters, qr_path_of("%s.filters", where).s, 1, MAX_FILTERS, &n, r->err));
-        q->n_filters = (unsigned)n;
-    }
-    job->default_readouts = !qr_json_get(r->object, "readouts");
-    return job->default_readouts ? set_default_readouts(q, &remaining, r->err) : QR_OK;
-}
 
 enum qr_code qr_job_read_readouts(struct qr_job_reader *r, const struct qr_json *v,
                                   const char *where, void *to) {

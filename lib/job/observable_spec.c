@@ -13,18 +13,13 @@ static enum qr_code read_hamiltonian_file(const struct qr_job *job, const char *
                                           const char *url, unsigned n_qubits,
                                           struct qr_observable *ret, struct qr_err *err) {
     struct qr_buf file = {0};
-    if (!*url) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is empty; give a path or URL", where);
-    if (!job->is_file)
-        return qr_fail(
-            err, QR_INVALID_ARGUMENT,
-            "%s: files are read only for a job that is itself a file; give the terms here", where);
     enum qr_code code =
-        qr_dataset_read(where, url, job->data.folder, MAX_HAMILTONIAN_BYTES, &file, err);
+        qr_job_read_file(job, where, url, MAX_HAMILTONIAN_BYTES, "terms", &file, err);
     if (code == QR_OK &&
-        (code = qr_hamiltonian_read(qr_buf_view(&file), url, n_qubits, ret, err)) != QR_OK &&
-        qr_named_file_unquoted(url, job->data.folder))
-        qr_named_file_unquote(url, err);
-    if (code != QR_OK && code != QR_NOT_FOUND) qr_wrap(err, "%s", where);
+        (code = qr_hamiltonian_read(qr_buf_view(&file), url, n_qubits, ret, err)) != QR_OK) {
+        if (qr_named_file_unquoted(url, job->data.folder)) qr_named_file_unquote(url, err);
+        qr_wrap(err, "%s", where);
+    }
     qr_buf_free(&file);
     return code;
 }

@@ -67,10 +67,10 @@ static void set_channels(struct qr_json *tree, const struct qr_job *job,
     }
 }
 
-/* Makes every "hamiltonian" that is a file name absolute. v: in the job's own tree, which stays
+/* Makes the file names of Hamiltonians and circuits absolute. v: in the job's own tree, which stays
  * unchanged. */
-static void set_hamiltonians(struct qr_json *tree, const struct qr_job *job, const char *path,
-                             const struct qr_json *v) {
+static void set_model_files(struct qr_json *tree, const struct qr_job *job, const char *path,
+                            const struct qr_json *v) {
     size_t i = 0;
     for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m), i++) {
         bool member = qr_json_type(v) == QR_JSON_OBJECT;
@@ -78,8 +78,9 @@ static void set_hamiltonians(struct qr_json *tree, const struct qr_job *job, con
         if (member && strpbrk(qr_json_key(m), ".[]=")) continue;
         qr_auto(qr_free_p) char *at =
             member ? qr_xasprintf("%s.%s", path, qr_json_key(m)) : qr_xasprintf("%s[%zu]", path, i);
-        if (member && strcmp(qr_json_key(m), "hamiltonian") == 0) set_file(tree, job, at, m);
-        set_hamiltonians(tree, job, at, m);
+        const char *key = member ? qr_json_key(m) : "";
+        if (strcmp(key, "hamiltonian") == 0 || strcmp(key, "url") == 0) set_file(tree, job, at, m);
+        set_model_files(tree, job, at, m);
     }
 }
 
@@ -104,7 +105,7 @@ static void write_record(const struct qr_job *job, uint64_t epochs, bool sweep,
         set_file(tree, job, url ? "train.initial_weights.url" : "train.initial_weights",
                  url ? url : initial);
         if (qr_json_get(job->tree, "model"))
-            set_hamiltonians(tree, job, "model", qr_json_get(job->tree, "model"));
+            set_model_files(tree, job, "model", qr_json_get(job->tree, "model"));
         w = qr_json_writer(ret, 2);
         put_job(&w, tree, sweep);
         qr_buf_puts(ret, "\n");

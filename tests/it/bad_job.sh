@@ -295,6 +295,15 @@ printf '# two terms\n0.5 Z0 Z1\n(0.5+0.5j) [X0]\n' >"$work/bad.txt"
 run 2 'model[0].readouts[0].hamiltonian: bad.txt, line 3, column 10: the coefficient has imaginary part 0.5' "$(hamiltonian '"bad.txt"')"
 head -c 300 /dev/urandom >"$work/noise.txt"
 run 2 'noise.txt' "$(hamiltonian '"noise.txt"')"
+circuit_file() { f=$(objective "c$row" '"Z0"' "$none" "$energy"); sed -i "s/\"circuit\": .*, \"readouts\"/\"circuit\": $1, \"readouts\"/" "$f"; echo "$f"; }
+printf 'qubit q;\nU(a, 0, 0) q;\n' >"$work/bad.qasm"
+run 2 'model[0].circuit.url: bad.qasm: line 2, column 3: ' "$(circuit_file '{"url": "bad.qasm"}')"
+run permanent "model[0].circuit.url: there is no file|$work/nowhere.qasm; correct the path" "$(circuit_file '{"url": "nowhere.qasm"}')"
+run 2 'model[0].circuit.url is empty; give a path or URL' "$(circuit_file '{"url": ""}')"
+run 2 "model[0].circuit: unknown key 'qubits'" "$(circuit_file '{"url": "bad.qasm", "qubits": 1}')"
+run 2 'model[0].circuit.inputs[0] must be a string' "$(circuit_file '{"url": "bad.qasm", "inputs": [1]}')"
+printf 'input float a;\nqubit q;\nU(a, 0, 0) q;\n' >"$work/good.qasm"
+run 2 "model[0].circuit.url: good.qasm: the text has no free symbol 'b' for an input; it has a" "$(circuit_file '{"url": "good.qasm", "inputs": ["b"]}')"
 weighted=tests/golden/digests/jobs/weighted-classes.json
 weights() { sed "s|\"url\": \"[^\"]*\"|\"url\": \"$work/$1.csv\"|" "$weighted" >"$work/weights.json"; echo "$work/weights.json"; }
 { echo a,b,c,d,y; echo 1,2,3,4,0; echo 1,2,3,4,1; } >"$work/no-w.csv"

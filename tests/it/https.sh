@@ -120,9 +120,11 @@ put("weights", initial_weights=secret + ".h5")
 put("good", {"url": secret + ".csv"})
 reads = {**job["model"][0], "readouts": [{"hamiltonian": secret + ".json"}]}
 json.dump({**job, "model": [reads] + job["model"][1:]}, open(work + "/web/dir/private-energy.json", "w"))
+reads = {**job["model"][0], "circuit": {"url": secret + ".csv", "inputs": ["x"]}}
+json.dump({**job, "model": [reads] + job["model"][1:]}, open(work + "/web/dir/private-circuit.json", "w"))
 P
 private() { ! grep -q PRIVATE "$1"; }
-for j in csv npz cell names weights energy; do
+for j in csv npz cell names weights energy circuit; do
     log=$work/private-$j.log
     run_in 60 "$log" "$qringd" "$at/dir/private-$j.json" --out "$work/no"
     check "private, $j: the file is named: $(cat "$log")" holds "$log" "nothing of a local file is quoted"

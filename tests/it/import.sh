@@ -64,6 +64,19 @@ data = numpy.load(sys.argv[1] + "/columns.npz")
 assert data["x"].shape == (4, 7) and data["y"].shape == (4, 2)
 J
 "$qring" run "$work/job/job.json" --out "$work/again" >"$work/out" 2>&1 || fail "the job with weights: exit $?: $(cat "$work/out")"
+# A job that names the file trains the same circuit under the same hash, and its record finds the file from anywhere.
+mkdir "$work/beside" && cp "$work/model.qasm" "$work/beside"
+printf 'a,b,label\n0.1,0.2,1\n0.3,0.4,-1\n0.5,0.6,1\n0.7,0.8,-1\n' >"$work/beside/d.csv"
+# job_of CIRCUIT READOUTS: a job file in that folder
+job_of() { echo "{\"model\": [{\"layer\": \"quantum\", $1}, {\"layer\": \"dense\", \"units\": 1}], \"data\": {\"source\": \"csv\", \"url\": \"d.csv\", \"labels\": \"label\"}, \"train\": {\"epochs\": 2}}" >"$work/beside/job.json"; }
+job_of "\"circuit\": {\"url\": \"model.qasm\", \"inputs\": [\"b\", \"a\"]}"
+"$qring" run "$work/beside/job.json" --out "$work/named" >"$work/log" 2>&1 || fail "run: $(cat "$work/log")"
+job_of "\"circuit\": $(cat "$work/circuit.json" | tr -d '\n'), \"readouts\": [\"Z1\", \"Z0\"]"
+"$qring" run "$work/beside/job.json" --out "$work/written" >"$work/log" 2>&1 || fail "run: $(cat "$work/log")"
+for key in job_hash state_digest; do
+    check "$key: $(json_string "$work/named/result.json" $key)" test "$(json_string "$work/named/result.json" $key)" = "$(json_string "$work/written/result.json" $key)"
+done
+check "the record has the whole path" holds "$work/named/job.json" "\"url\": \"$work/beside/model.qasm\""
 # rejects CODE WORDS FILE ARGS...
 rejects() {
     code=$1 words=$2; shift 2

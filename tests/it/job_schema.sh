@@ -51,6 +51,9 @@ s/"seed": 1/"seed": 1, "sweep": {"keys": {}}/ | 0 keys
 s/"seed": 1/"seed": 1, "sweep": {"trials": 0, "keys": {"seed": [1]}}/ | between 1 and
 s/"seed": 1/"seed": 1, "sweep": {"trials": 1, "keys": {"seed": {"normal": [0, 1]}}}/ | unknown key 'normal'
 s/"seed": 1/"seed": 1, "sweep": {"keys": {"seed": [1]}, "halving": {"factor": 2}}/ | epochs is missing
+s/"circuit": {[^}]*}/"circuit": {"url": 1}/ | must be a string
+s/"circuit": {[^}]*}/"circuit": {"url": "a.qasm", "inputs": "x"}/ | must be an array
+s/"circuit": {[^}]*}/"circuit": {"url": "a.qasm", "qubits": 8}/ | unknown key 'qubits'
 T
 # gates in place of the ansatz
 gates='s/"circuit": {[^}]*}/"circuit": {"qubits": 8, "gates": [GATE]}/; s/GATE/'

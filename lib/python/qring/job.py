@@ -78,6 +78,7 @@ def map_files(keys: dict[str, Any], function: Callable[[str], str]) -> None:
     model = keys.get("model")
     for layer in model if isinstance(model, list) else ():
         if isinstance(layer, dict):
+            resolve(layer.get("circuit"), "url")
             watch = layer.get("watch")
             observables = list(watch.values()) if isinstance(watch, dict) else []
             readouts = layer.get("readouts")

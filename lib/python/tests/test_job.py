@@ -128,6 +128,15 @@ def test_file_names_are_resolved_beside_the_job_file():
     assert keys["model"][0]["readouts"][0]["hamiltonian"] == str(EXAMPLES / "h2.txt")
 
 
+def test_the_file_of_a_circuit_is_resolved_beside_the_job_file(tmp_path):
+    circuit = {"url": "a.qasm", "inputs": ["x"]}
+    (tmp_path / "a.qasm").write_text("input float x; qubit q; U(x, 0, 0) q;")
+    model = [{"layer": "quantum", "circuit": circuit}]
+    (tmp_path / "job.json").write_text(json.dumps({"model": model}))
+    keys = qring.Job(tmp_path / "job.json").to_json()
+    assert keys["model"][0]["circuit"]["url"] == str(tmp_path / "a.qasm")
+
+
 def test_job_files_that_cannot_be_read(tmp_path):
     with pytest.raises(qring.QringError, match=r"cannot read the job .*none.json"):
         qring.Job(tmp_path / "none.json")
