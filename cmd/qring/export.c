@@ -19,7 +19,7 @@ const char qr_help_export[] =
     "  qring export out/qcnn --weights out/qcnn/weights.h5 --to qasm3\n"
     "\n"
     "Usage: qring export [JOB] --to FORMAT [FLAGS]\n"
-    "  --to FORMAT            qasm3: OpenQASM 3\n"
+    "  --to FORMAT            qasm3: OpenQASM 3; python: a function of PennyLane\n"
     "  --weights URL          numbers for the parameters: .h5, .npz or .safetensors file\n"
     "  --inputs NUMBERS       numbers for the inputs, separated by commas: x[0], x[1] and so on\n"
     "  --layer N              number of the layer in the model, from 0 [the quantum layer]\n"

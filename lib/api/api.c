@@ -29,16 +29,16 @@ static enum qr_code read_options(const struct qring_options *from, struct qring_
 
 /* ---- compiling ---- */
 
-static enum qr_code read_circuit(struct qring_function *f, const char *text, size_t bytes,
-                                 struct qr_err *err) {
+enum qr_code qr_api_circuit(struct qring_function *f, const char *text, size_t bytes,
+                            struct qr_err *err) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     struct qr_qubits unused;
     QR_TRY(qr_json_parse((struct qr_bytes){(const uint8_t *)text, bytes}, "circuit", &root, err));
     return qr_circuit_from_json(root, "circuit", &f->circuit, &unused, err);
 }
 
-static enum qr_code read_observables(struct qring_function *f, const char *const *texts, size_t n,
-                                     struct qr_err *err) {
+enum qr_code qr_api_observables(struct qring_function *f, const char *const *texts, size_t n,
+                                struct qr_err *err) {
     void *p;
     QR_TRY(qr_large_new(n, sizeof *f->observables, "observables", &p, err));
     f->observables = p;
@@ -85,8 +85,8 @@ static enum qr_code make_function(struct qring_function *f, const char *circuit,
     f->states = opt.states;
     f->input_gradients = opt.input_gradients;
     f->n_threads = qr_api_threads(opt.threads);
-    QR_TRY(read_circuit(f, circuit, bytes, err));
-    QR_TRY(read_observables(f, observables, n, err));
+    QR_TRY(qr_api_circuit(f, circuit, bytes, err));
+    QR_TRY(qr_api_observables(f, observables, n, err));
     return compile_plan(f, &opt, err);
 }
 

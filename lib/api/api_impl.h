@@ -28,6 +28,11 @@ struct qring_function {
     size_t workspace_samples;
 };
 
+/* Read the circuit and the observables of a function. */
+QR_MUST_CHECK enum qr_code qr_api_circuit(struct qring_function *f, const char *text, size_t bytes,
+                                          struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_api_observables(struct qring_function *f, const char *const *texts,
+                                              size_t n, struct qr_err *err);
 /* Returns the pool; NULL for one thread. */
 struct qr_pool *qr_api_pool(struct qring_function *f);
 /* Makes sure that there are n workspaces of n_samples. */

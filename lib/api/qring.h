@@ -132,6 +132,31 @@ QRING_EXPORT enum qring_code qring_circuit_from_cirq(const void *text, size_t by
                                                      const char *const *inputs, size_t n_inputs,
                                                      char **ret_circuit, char **ret_readouts,
                                                      struct qring_error *err);
+struct qring_write_options {
+    size_t struct_size;
+    const char *const *observables; /* n_observables texts; the read-outs */
+    size_t n_observables;
+    const double *parameters; /* n_parameters numbers in place of symbols; NULL: symbols */
+    size_t n_parameters;      /* those of the circuit */
+    const double *inputs;     /* likewise */
+    size_t n_inputs;
+    unsigned columns; /* maximum width of a drawing in characters of text or 8 pixels; 0: 100 */
+};
+/* Writes a circuit for another program, or draws it.
+ *
+ * Args:     circuit    as of qring_circuit_function
+ *           format     as of qring export (lib/export/README.md), or text, svg, latex: a drawing
+ *           options    NULL: defaults
+ *           ret        UTF-8, *ret_bytes long, then NUL; freed with qring_text_free
+ *           ret_bytes  NULL: not wanted
+ * Errors:   INVALID_ARGUMENT; UNIMPLEMENTED: the format cannot express the circuit
+ * Cost:     linear in the gates
+ */
+QRING_EXPORT enum qring_code qring_circuit_write(const char *circuit, size_t circuit_bytes,
+                                                 const char *format,
+                                                 const struct qring_write_options *options,
+                                                 char **ret, size_t *ret_bytes,
+                                                 struct qring_error *err);
 /* f may be NULL. No call may be running. */
 QRING_EXPORT void qring_function_free(struct qring_function *f);
 

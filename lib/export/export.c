@@ -13,8 +13,10 @@ struct qr_export_format {
     bool keeps_parameters; /* takes theta beside the symbols, instead of numbers in their place */
     bool numbers_only;
 };
-static const struct qr_export_format formats[] = {{.name = "qasm3", .write = export_qasm3}};
-static const char format_names[] = "qasm3";
+static const struct qr_export_format formats[] = {
+    {.name = "qasm3", .write = export_qasm3},
+    {.name = "python", .write = export_python, .keeps_parameters = true}};
+static const char format_names[] = "qasm3, python";
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 const char *qr_export_formats(void) { return format_names; }

@@ -683,6 +683,48 @@ static void openqasm(void) {
           "%s", err.message);
 }
 
+static void written(void) {
+    static const char circuit[] =
+        "{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0],\"angle\":\"w\"},"
+        "{\"gate\":\"RY\",\"qubits\":[1],\"angle\":\"x[0]\"}]}";
+    const char *observables[] = {"Z1"};
+    const double w = 0.5, x[2] = {0.25};
+    struct qring_error err;
+    char *text = NULL;
+    size_t n = 0;
+    struct qring_write_options o = {.struct_size = sizeof o,
+                                    .observables = observables,
+                                    .n_observables = 1,
+                                    .parameters = &w,
+                                    .n_parameters = 1,
+                                    .inputs = x,
+                                    .n_inputs = 1};
+    CHECK(!qring_circuit_write(circuit, sizeof circuit - 1, "qasm3", &o, &text, &n, &err) &&
+              n == strlen(text) &&
+              strstr(text, "rx(0.5) q[0];\nry(0.25) q[1];\nc[0] = measure q[1]"),
+          "%s %s", err.message, text);
+    qring_text_free(text);
+    CHECK(!qring_circuit_write(circuit, sizeof circuit - 1, "svg", NULL, &text, NULL, NULL) &&
+              strstr(text, "<title>RX(w)</title>") && !strstr(text, "⟨Z⟩"),
+          "%s", text);
+    qring_text_free(text);
+    o.n_inputs = 2;
+    CHECK(qring_circuit_write(circuit, sizeof circuit - 1, "qasm3", &o, &text, &n, &err) ==
+                  QRING_INVALID_ARGUMENT &&
+              strstr(err.message, "cannot write the circuit: the circuit has 1 inputs, not 2"),
+          "%s", err.message);
+    CHECK(qring_circuit_write(circuit, sizeof circuit - 1, "png", NULL, &text, NULL, &err) ==
+                  QRING_INVALID_ARGUMENT &&
+              strstr(err.message, "unknown format 'png'"),
+          "%s", err.message);
+    CHECK(qring_circuit_write(NULL, 0, "svg", NULL, &text, NULL, &err) == QRING_INVALID_ARGUMENT &&
+              qring_circuit_write(circuit, sizeof circuit - 1, NULL, NULL, &text, NULL, &err) ==
+                  QRING_INVALID_ARGUMENT &&
+              qring_circuit_write(circuit, sizeof circuit - 1, "svg", NULL, NULL, NULL, &err) ==
+                  QRING_INVALID_ARGUMENT,
+          "%s", err.message);
+}
+
 int main(void) {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         against_dense(seed, 1 + seed % 6, QRING_FLOAT64);
@@ -703,5 +745,6 @@ int main(void) {
     bad_numbers();
     names();
     openqasm();
+    written();
     return t_end();
 }

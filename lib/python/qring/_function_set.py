@@ -70,9 +70,9 @@ class FunctionSet:
                 )
             return self._functions[key]
 
-    def draw(self, columns: int = 100) -> str:
-        """Draw the circuit as text of at most `columns` columns."""
-        return next(iter(self._functions.values())).draw(columns)
+    def draw(self, columns: int = 100, format: str = "text") -> str:
+        """Draw the circuit; as :meth:`Circuit.draw`."""
+        return next(iter(self._functions.values())).draw(columns, format)
 
     def check_inputs(self, shape: tuple[int, ...] | None) -> None:
         """Raise ValueError unless the last axis of the inputs has the circuit's columns.
@@ -115,6 +115,6 @@ class CircuitNames:
         """Names of the circuit's inputs, in order of columns."""
         return self._functions.inputs
 
-    def draw(self, columns: int = 100) -> str:
-        """Draw the circuit as text of at most `columns` columns."""
-        return self._functions.draw(columns)
+    def draw(self, columns: int = 100, format: str = "text") -> str:
+        """Draw the circuit; as :meth:`Circuit.draw`."""
+        return self._functions.draw(columns, format)

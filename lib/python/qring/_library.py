@@ -117,6 +117,10 @@ def _declare(lib: ctypes.CDLL) -> None:
             code,
             [text, size, ctypes.POINTER(text), size, pointer, pointer, pointer],
         ),
+        "qring_circuit_write": (
+            code,
+            [text, size, text, pointer, pointer, pointer, pointer],
+        ),
         "qring_function_free": (None, [handle]),
         "qring_n_qubits": (size, [handle]),
         "qring_n_parameters": (size, [handle]),

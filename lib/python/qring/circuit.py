@@ -502,12 +502,54 @@ class Circuit(GateMethods):
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"cannot write the circuit as JSON: {error}; give numbers") from None
 
-    def draw(self, columns: int = 100) -> str:
-        """Draw the circuit as text of at most `columns` columns."""
-        from .function import expval
+    def draw(self, columns: int = 100, format: str = "text") -> str:
+        """Draw the circuit as text, or as ``svg`` or ``latex`` (quantikz).
 
-        drawing = expval(self, "Z0", threads=1, input_gradients=False).draw(columns)
-        return drawing.partition("\n\nreads: ")[0] + "\n"  # observables are not the circuit's
+        Parameters
+        ----------
+        columns : int
+            Maximum width in characters of text, or 8 pixels.
+        format : {"text", "svg", "latex"}
+        """
+        from ._write import draw
+
+        return draw(self._text(), (), columns, format)
+
+    def _repr_svg_(self) -> str:
+        """Draw the circuit in a notebook."""
+        return self.draw(format="svg")
+
+    def export(
+        self,
+        format: str,
+        observables: str | Iterable[str] = (),
+        parameters: Sequence[float] | None = None,
+        inputs: Sequence[float] | None = None,
+    ) -> str:
+        """Write the circuit for another program.
+
+        Parameters
+        ----------
+        format : str
+            ``qasm3``, or another format of ``qring export --to``.
+        observables : str or sequence of str, optional
+            Read-outs.
+        parameters, inputs : sequence of float, optional
+            Numbers in place of symbols, in the order of :func:`qring.expval`.
+
+        Examples
+        --------
+        >>> print(Circuit(1).ry("w", 0).export("qasm3"))
+        OPENQASM 3.0;
+        include "stdgates.inc";
+        input float[64] w;
+        qubit[1] q;
+        ry(w) q[0];
+        <BLANKLINE>
+        """
+        from ._write import write
+
+        return write(self._text(), format, _listed(observables), parameters, inputs).decode()
 
     def __len__(self) -> int:
         """Return the number of items: gates, ansätze, repeats and blocks."""

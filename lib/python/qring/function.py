@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ._library import FLOAT32, FLOAT64, Array, Error, Options, failure, lib
 from ._observables import is_operator, observable_text
+from ._write import draw
 from .circuit import Circuit
 
 __all__ = ["Function", "StateFunction", "Sum", "expval", "state"]
@@ -257,18 +258,15 @@ class _Handle:
         """Engine that simulates the circuit: ``cones``, ``streaming`` or ``statevector``."""
         return self._engine
 
-    def draw(self, columns: int = 100) -> str:
-        """Draw the circuit as text of at most `columns` columns."""
-        if isinstance(columns, bool) or not 1 <= operator.index(columns) < 1 << 31:
-            raise ValueError(f"cannot draw in {columns} columns: give 1 or more")
+    def draw(self, columns: int = 100, format: str = "text") -> str:
+        """Draw the circuit and its read-outs; as :meth:`Circuit.draw`."""
         with self._lock:
-            address = lib.qring_draw(self._open(), columns)
-        if not address:
-            raise MemoryError("cannot draw the circuit: out of memory; use fewer gates")
-        try:
-            return ctypes.string_at(address).decode()
-        finally:
-            lib.qring_text_free(address)
+            self._open()
+        return draw(self._text, self._observables, columns, format)
+
+    def _repr_svg_(self) -> str:
+        """Draw the circuit in a notebook."""
+        return self.draw(format="svg")
 
     def close(self) -> None:
         """Free the compiled circuit. Later calls raise ValueError."""

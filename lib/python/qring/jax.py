@@ -122,9 +122,9 @@ class Expval:
         """Number of observables, R."""
         return self._functions.n_outputs
 
-    def draw(self, columns: int = 100) -> str:
-        """Draw the circuit as text of at most `columns` columns."""
-        return self._functions.draw(columns)
+    def draw(self, columns: int = 100, format: str = "text") -> str:
+        """Draw the circuit; as :meth:`Circuit.draw`."""
+        return self._functions.draw(columns, format)
 
     def __repr__(self) -> str:
         return (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import qring
-from qring import Circuit, Input, Parameter
+from qring import Circuit, Input, Parameter, QringError, expval
 
 RNG = np.random.default_rng(7)
 U2 = np.linalg.qr(RNG.normal(size=(2, 2)) + 1j * RNG.normal(size=(2, 2)))[0]
@@ -317,6 +317,31 @@ def test_draw() -> None:
     drawing = Circuit(2).ry("w0", 0).cnot(0, 1).draw()
     assert "RY(w0)" in drawing
     assert "reads" not in drawing
+
+
+def test_draw_as_svg_and_latex() -> None:
+    circuit = Circuit(2).ry("w0", 0).cnot(0, 1)
+    assert circuit.draw(format="svg") == circuit._repr_svg_()
+    assert circuit.draw(format="svg").startswith("<svg ")
+    assert r"\gate{R_{Y}(w_{0})}" in circuit.draw(format="latex")
+    assert "⟨Z⟩" in expval(circuit, "Z1")._repr_svg_()
+    with pytest.raises(ValueError, match="use text, svg or latex"):
+        circuit.draw(format="png")
+
+
+def test_export() -> None:
+    circuit = Circuit(2).ry("w0", 0).rx(Input(0) * 2, 1).cnot(0, 1)
+    text = circuit.export("qasm3", "Z1")
+    assert Circuit.from_qasm(text, "x0").readouts == ("Z1",)
+    again = Circuit.from_qasm(circuit.export("qasm3", inputs=[0.25], parameters=[0.5]))
+    assert again.to_json()["gates"][:2] == [
+        {"gate": "RY", "qubits": [0], "angle": 0.5},
+        {"gate": "RX", "qubits": [1], "angle": 0.5},
+    ]
+    with pytest.raises(QringError, match="the circuit has 1 parameters, not 2"):
+        circuit.export("qasm3", parameters=[1, 2])
+    with pytest.raises(QringError, match="unknown format 'qasm'; choose one of qasm3"):
+        circuit.export("qasm")
     assert "2 qubits" in repr(Circuit(2))
 
 

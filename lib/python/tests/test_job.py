@@ -129,12 +129,13 @@ def test_file_names_are_resolved_beside_the_job_file():
 
 
 def test_the_file_of_a_circuit_is_resolved_beside_the_job_file(tmp_path):
-    circuit = {"url": "a.qasm", "inputs": ["x"]}
-    (tmp_path / "a.qasm").write_text("input float x; qubit q; U(x, 0, 0) q;")
-    model = [{"layer": "quantum", "circuit": circuit}]
-    (tmp_path / "job.json").write_text(json.dumps({"model": model}))
-    keys = qring.Job(tmp_path / "job.json").to_json()
-    assert keys["model"][0]["circuit"]["url"] == str(tmp_path / "a.qasm")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.qasm").write_text("input float x; qubit q; U(x, 0, 0) q;")
+    model = [{"layer": "quantum", "circuit": {"url": "a.qasm", "inputs": ["x"]}}]
+    (folder / "job.json").write_text(json.dumps({"model": model}))
+    keys = qring.Job(folder / "job.json").to_json()
+    assert keys["model"][0]["circuit"]["url"] == str(folder / "a.qasm")
 
 
 def test_job_files_that_cannot_be_read(tmp_path):
