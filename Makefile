@@ -238,9 +238,9 @@ interop-gcs: $(progs) $(filter %/test_store_gcs_faults,$(tests))
 interop-profiler: $(progs)
 	$(Q)tests/interop/run_profiler
 
-## make interop-qasm  circuits from OpenQASM against Qiskit and PennyLane (600 MB from PyPI); PATHS=: checkouts with .qasm files
+## make interop-qasm  circuits from OpenQASM, and exported ones, with Qiskit, PennyLane and Cirq (800 MB from PyPI); PATHS=: .qasm files
 interop-qasm: $(shared)
-	$(Q)tests/venv build/peers/qasm tests/python/qasm.txt 1000
+	$(Q)tests/venv build/peers/qasm tests/python/qasm.txt 1200
 	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/qasm/bin/python tests/python/qasm --random 300 $(PATHS)
 
 ## make interop-cirq  circuits, gradients and models of Cirq and TensorFlow Quantum (4 GB from PyPI)

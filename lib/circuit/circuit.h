@@ -185,6 +185,17 @@ bool qr_gate_angle_of(double exponent, double *ret);
 void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs,
                               size_t n_obs, uint8_t *ret);
 
+/* Targets and controls. */
+struct qr_qubits qr_gate_all_qubits(const struct qr_gate *g);
+/* Puts each gate into the first moment that is free on its qubits.
+ *
+ * Args:     between    a gate also occupies the qubits between its outermost ones (drawings)
+ *           ret_first  number of gates before each moment, and of all gates; caller frees
+ *           ret_order  gates of each moment in program order; caller frees
+ * Returns:  number of moments
+ */
+size_t qr_circuit_moments(const struct qr_circuit *c, bool between, size_t **ret_first,
+                          size_t **ret_order);
 /* SVG stands alone, without scripts; LaTeX is a whole document with quantikz. */
 enum qr_drawing { QR_DRAWING_TEXT, QR_DRAWING_SVG, QR_DRAWING_LATEX };
 /* Finds a form by its name: text, svg, latex. INVALID_ARGUMENT. */

@@ -25,35 +25,8 @@ enum qr_code qr_drawing_of(const char *name, enum qr_drawing *ret, struct qr_err
                    name);
 }
 
-/* The gates of each column in program order; ret_first has one entry more than columns. */
-static size_t layout_columns(const struct qr_circuit *c, size_t **ret_first, size_t **ret_order) {
-    size_t *at = qr_xcalloc(c->n_gates + 1, sizeof *at), n_columns = 0,
-           *free_at = qr_xcalloc(c->n_qubits, sizeof *free_at);
-    for (size_t i = 0; i < c->n_gates; i++) {
-        struct qr_qubits set = c->gates[i].controls;
-        for (unsigned k = 0; k < c->gates[i].n_targets; k++)
-            qr_qubits_add(&set, c->gates[i].targets[k]);
-        unsigned low = qr_qubits_first(&set), high = qr_qubits_last(&set);
-        for (unsigned q = low; q <= high; q++)
-            if (free_at[q] > at[i]) at[i] = free_at[q];
-        for (unsigned q = low; q <= high; q++) free_at[q] = at[i] + 1;
-        if (at[i] + 1 > n_columns) n_columns = at[i] + 1;
-    }
-    /* Counting sort */
-    size_t *first = qr_xcalloc(n_columns + 2, sizeof *first),
-           *order = qr_xcalloc(c->n_gates + 1, sizeof *order);
-    for (size_t i = 0; i < c->n_gates; i++) first[at[i] + 2]++;
-    for (size_t m = 2; m < n_columns + 2; m++) first[m] += first[m - 1];
-    for (size_t i = 0; i < c->n_gates; i++) order[first[at[i] + 1]++] = i;
-    free(at);
-    free(free_at);
-    *ret_first = first;
-    *ret_order = order;
-    return n_columns;
-}
-
 static void draw_columns(struct drawing *d, const struct drawing_form *form) {
-    size_t *first, *order, n_columns = layout_columns(d->c, &first, &order);
+    size_t *first, *order, n_columns = qr_circuit_moments(d->c, true, &first, &order);
     struct drawn_gate *gates = qr_xcalloc(d->c->n_qubits, sizeof *gates);
     form->band(d);
     d->used = d->start;

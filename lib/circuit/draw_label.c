@@ -167,8 +167,7 @@ static bool is_plain(const struct drawn_label *l, const char *base) {
  * targets are symmetric: a plain CZ. The second target of other gates has the name alone. */
 struct drawn_gate drawn_gate_of(const struct qr_circuit *c, const struct qr_gate *g) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
-    struct qr_qubits set = g->controls;
-    for (unsigned k = 0; k < g->n_targets; k++) qr_qubits_add(&set, g->targets[k]);
+    const struct qr_qubits set = qr_gate_all_qubits(g);
     struct drawn_gate ret = {.gate = g,
                              .low = qr_qubits_first(&set),
                              .high = qr_qubits_last(&set),

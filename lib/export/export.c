@@ -15,8 +15,10 @@ struct qr_export_format {
 };
 static const struct qr_export_format formats[] = {
     {.name = "qasm3", .write = export_qasm3},
+    {.name = "qasm2", .write = export_qasm2, .numbers_only = true},
+    {.name = "cirq", .write = export_cirq},
     {.name = "python", .write = export_python, .keeps_parameters = true}};
-static const char format_names[] = "qasm3, python";
+static const char format_names[] = "qasm3, qasm2, cirq, python";
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 const char *qr_export_formats(void) { return format_names; }
@@ -119,11 +121,12 @@ enum qr_code qr_export(const struct qr_export_format *format, const struct qr_ex
                        struct qr_buf *ret, struct qr_err *err) {
     struct qr_export numbers = *what;
     struct qr_circuit *bound = NULL;
-    QR_TRY(check_numbers(format, what, err));
     const double *theta = format->keeps_parameters ? NULL : what->theta;
-    if (theta || what->x) QR_TRY(bind_circuit(what->circuit, theta, what->x, &bound, err));
+    enum qr_code code = check_numbers(format, what, err);
+    if (code == QR_OK && (theta || what->x))
+        code = bind_circuit(what->circuit, theta, what->x, &bound, err);
     if (bound) numbers.circuit = bound;
-    enum qr_code code = format->write(&numbers, ret, err);
+    if (code == QR_OK) code = format->write(&numbers, ret, err);
     qr_circuit_free(bound);
     if (code == QR_OK && !qr_buf_ok(ret))
         code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "the text exceeds 1 GiB");

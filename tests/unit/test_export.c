@@ -10,9 +10,9 @@
 #include "tests/ref/dense.h"
 #include "tests/t.h"
 
-enum { QUBITS = 3, GATES = 12, CIRCUITS = 400, AMPLITUDES = 1 << 2 * QUBITS, MOST = 64 };
+enum { QUBITS = 4, GATES = 12, CIRCUITS = 400, AMPLITUDES = 1 << 2 * QUBITS, MOST = 64 };
 
-/* At most 60 basic gates, each with entries within a few 2^-53 of angles up to 20 half-turns. */
+/* At most 200 gates, each with entries within a few 2^-53 of angles up to 20 half-turns. */
 #define TOLERANCE 1e-12
 
 /* The unitary as a state: each qubit is entangled with a second one before the circuit. */
@@ -96,7 +96,7 @@ static void check_qasm(const char *format, const struct qr_circuit *c, uint64_t 
     ref_random_numbers(seed, MOST, -3, 3, theta);
     ref_random_numbers(~seed, MOST, 0.1, 0.9, x);
     unitary(c, theta, x, wanted);
-    for (size_t i = 0; i < COUNT(all); i++) {
+    for (size_t i = 0; i < (strcmp(format, "qasm2") ? COUNT(all) : 1); i++) {
         struct qr_buf text = exported(format, all[i]);
         struct qr_program q = read_back(&text, all[i]->x ? 0 : c->n_columns);
         CHECK(q.circuit->n_params == (all[i]->theta ? 0 : c->n_params) && !q.n_readouts, "%u",
@@ -115,8 +115,9 @@ static void check_qasm(const char *format, const struct qr_circuit *c, uint64_t 
 
 static void random_circuits(void) {
     for (uint64_t seed = 0; seed < CIRCUITS; seed++) {
-        struct qr_circuit *c = ref_random_circuit(seed, QUBITS, GATES);
+        struct qr_circuit *c = ref_random_circuit(seed, 2 + seed % (QUBITS - 1), GATES);
         check_qasm("qasm3", c, seed);
+        check_qasm("qasm2", c, seed);
         qr_circuit_free(c);
     }
 }
@@ -143,6 +144,7 @@ static void expressions(void) {
             if (*p == '\'') *p = '"';
         struct qr_circuit *c = circuit_of(json);
         check_qasm("qasm3", c, i);
+        check_qasm("qasm2", c, i);
         qr_circuit_free(c);
     }
 }
@@ -209,22 +211,67 @@ static void readouts(void) {
     qr_circuit_free(c);
 }
 
-static void errors(void) {
+/* Cirq's classes, sympy's operations, controls on 0, qubits without gates. */
+static void cirq(void) {
+    static const char text[] =
+        "{\"cirq_type\":\"Circuit\",\"moments\":[{\"cirq_type\":\"Moment\",\"operations\":["
+        "{\"cirq_type\":\"ControlledOperation\",\"controls\":[{\"cirq_type\":\"LineQubit\",\"x\":2}"
+        "],"
+        "\"control_values\":{\"cirq_type\":\"ProductOfSums\",\"data\":[[0]]},\"sub_operation\":"
+        "{\"cirq_type\":\"GateOperation\",\"gate\":{\"cirq_type\":\"XPowGate\",\"exponent\":"
+        "{\"cirq_type\":\"sympy.Add\",\"args\":[{\"cirq_type\":\"sympy.Symbol\",\"name\":\"w[1]\"},"
+        "{\"cirq_type\":\"sympy.Mul\",\"args\":[{\"cirq_type\":\"sympy.Integer\",\"i\":-1},"
+        "{\"cirq_type\":\"sympy.Symbol\",\"name\":\"x0\"}]}]},\"global_shift\":0.25},\"qubits\":["
+        "{\"cirq_type\":\"LineQubit\",\"x\":0}]}},{\"cirq_type\":\"GateOperation\",\"gate\":"
+        "{\"cirq_type\":\"IdentityGate\",\"num_qubits\":1},\"qubits\":[{\"cirq_type\":"
+        "\"LineQubit\","
+        "\"x\":1}]}]}]}\n";
+    struct qr_circuit *c =
+        circuit_of("{\"qubits\": 3, \"gates\": [{\"gate\": \"X\", \"qubits\": [0], \"controls\": "
+                   "[2], \"control_values\": [0], \"exponent\": \"w[1] - x[0]\", \"global_shift\": "
+                   "0.25}]}");
+    struct qr_buf found = exported("cirq", &(struct qr_export){.circuit = c});
+    CHECK(strcmp(qr_buf_string(&found), text) == 0, "%s\n%s", qr_buf_string(&found), text);
+    qr_buf_free(&found);
+    qr_circuit_free(c);
+}
+
+static void rejects(const char *format, const char *gates, const struct qr_export *with,
+                    const char *words) {
     const struct qr_export_format *f = NULL;
-    struct qr_circuit *c = circuit_of("{\"qubits\": 1, \"gates\": [{\"gate\": \"RX\", \"qubits\": "
-                                      "[0], \"angle\": \"log(x[0])\"}]}");
+    qr_auto(qr_free_p) char *json = qr_xasprintf("{\"qubits\": 14, \"gates\": [%s]}", gates);
+    struct qr_circuit *c = circuit_of(json);
+    struct qr_export what = *with;
     struct qr_err err = {0};
     struct qr_buf text = {0};
-    const double zero = 0;
-    CHECK(qr_export_format("qasm", &f, &err) == QR_INVALID_ARGUMENT &&
-              strstr(err.msg, "unknown format 'qasm'; choose one of qasm3"),
-          "%s", err.msg);
-    CHECK(!qr_export_format("qasm3", &f, &err) &&
-              qr_export(f, &(struct qr_export){.circuit = c, .x = &zero}, &text, &err) ==
-                  QR_INVALID_ARGUMENT,
-          "%s", err.msg);
-    CHECK(!text.n, "%s", qr_buf_string(&text));
+    what.circuit = c;
+    CHECK(!qr_export_format(format, &f, &err) && qr_export(f, &what, &text, &err) != QR_OK &&
+              strstr(err.msg, words),
+          "%s, not %s", err.msg, words);
+    qr_buf_free(&text);
     qr_circuit_free(c);
+}
+
+static void errors(void) {
+    static const struct qr_export symbols = {.title = NULL};
+    const struct qr_export_format *f = NULL;
+    const double zero = 0;
+    struct qr_err err = {0};
+    CHECK(qr_export_format("qasm", &f, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "unknown format 'qasm'; choose one of qasm3, qasm2, cirq"),
+          "%s", err.msg);
+    rejects("qasm3", "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": \"log(x[0])\"}",
+            &(struct qr_export){.x = &zero}, "cannot export to qasm3: gate 0 (X)");
+    rejects("qasm2", "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": \"w\"}", &symbols,
+            "qasm2 has no symbols, and the circuit has parameters (w); give weights");
+    rejects("qasm2", "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": \"x[1]\"}", &symbols,
+            "the circuit has inputs; give 2 numbers for them");
+    rejects("qasm2",
+            "{\"gate\": \"X\", \"qubits\": [0], \"exponent\": 0.3, \"controls\": "
+            "[1,2,3,4,5,6,7,8,9,10,11,12]}",
+            &symbols, "cannot export to qasm2: a gate has more than 12 qubits with its controls");
+    rejects("cirq", "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": \"sin(w)\"}", &symbols,
+            "cannot export to cirq: Cirq's JSON has no sin; give numbers");
 }
 
 int main(void) {
@@ -232,6 +279,7 @@ int main(void) {
     expressions();
     mapped_names();
     readouts();
+    cirq();
     errors();
     return t_end();
 }
