@@ -241,7 +241,7 @@ interop-profiler: $(progs)
 ## make interop-qasm  circuits from OpenQASM, and exported ones, with Qiskit, PennyLane and Cirq (800 MB from PyPI); PATHS=: .qasm files
 interop-qasm: $(shared)
 	$(Q)tests/venv build/peers/qasm tests/python/qasm.txt 1200
-	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/qasm/bin/python tests/python/qasm --random 300 $(PATHS)
+	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/qasm/bin/python tests/python/qasm --random 300 --exports 300 $(PATHS)
 
 ## make interop-cirq  circuits, gradients and models of Cirq and TensorFlow Quantum (4 GB from PyPI)
 interop-cirq: $(shared) $(progs)

@@ -19,8 +19,11 @@ const char qr_help_export[] =
     "  qring export out/qcnn --weights out/qcnn/weights.h5 --to qasm3\n"
     "\n"
     "Usage: qring export [JOB] --to FORMAT [FLAGS]\n"
-    "  --to FORMAT            qasm3 or qasm2: OpenQASM; cirq: JSON of Cirq; python: a function of\n"
-    "                         PennyLane. qasm2 has no symbols: it needs --weights and --inputs\n"
+    "  --to FORMAT            qasm3 or qasm2: OpenQASM; cirq: JSON of Cirq; tfq: bytes of "
+    "TensorFlow\n"
+    "                         Quantum; python: a function of PennyLane. qasm2 has no symbols: it "
+    "needs\n"
+    "                         --weights and --inputs\n"
     "  --weights URL          numbers for the parameters: .h5, .npz or .safetensors file\n"
     "  --inputs NUMBERS       numbers for the inputs, separated by commas: x[0], x[1] and so on\n"
     "  --layer N              number of the layer in the model, from 0 [the quantum layer]\n"
@@ -38,8 +41,8 @@ struct exported {
     double *x;
 };
 
-static enum qr_code read_number(const char *flag, const char *text, uint64_t below, size_t *ret,
-                                struct qr_err *err) {
+static enum qr_code read_flag_index(const char *flag, const char *text, uint64_t below, size_t *ret,
+                                    struct qr_err *err) {
     uint64_t n;
     if (!qr_parse_u64(text, &n) || n >= below)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.40s' is not a number from 0 to %llu", flag,
@@ -53,7 +56,7 @@ static enum qr_code choose_layer(const struct exported *e, size_t *ret, struct q
     const struct qr_model *m = e->load.model;
     size_t n = qr_model_n_layers(m);
     *ret = qr_model_quantum(m, 0);
-    if (e->layer) QR_TRY(read_number("--layer", e->layer, n, ret, err));
+    if (e->layer) QR_TRY(read_flag_index("--layer", e->layer, n, ret, err));
     if (*ret == n) return qr_fail(err, QR_INVALID_ARGUMENT, "the job has no quantum layer");
     if (!qr_model_layer(m, *ret).circuit)
         return qr_fail(err, QR_INVALID_ARGUMENT, "--layer: model[%zu] is no quantum layer", *ret);
@@ -70,7 +73,7 @@ static enum qr_code choose_weights(const struct exported *e, const struct qr_mod
                                    const double **ret, struct qr_err *err) {
     const struct qr_model *m = e->load.model;
     size_t copy = 0, seen = 0;
-    if (e->copy) QR_TRY(read_number("--copy", e->copy, l->n_filters, &copy, err));
+    if (e->copy) QR_TRY(read_flag_index("--copy", e->copy, l->n_filters, &copy, err));
     if (!e->weights) return QR_OK;
     QR_TRY(qr_workload_weights(&e->load, e->weights, e->load.initial, err));
     for (size_t i = 0; i < qr_model_n_tensors(m); i++) {

@@ -53,7 +53,7 @@ static void put_symbol(struct cirq_writer *w, const char *name) {
     qr_json_close(&w->json, '}');
 }
 
-static void put_number(struct cirq_writer *w, double v) {
+static void put_sympy_number(struct cirq_writer *w, double v) {
     bool integer = v == rint(v) && fabs(v) < 0x1p53;
     open_type(w, integer ? "sympy.Integer" : "sympy.Float");
     if (integer) qr_json_key_i64(&w->json, "i", (int64_t)v);
@@ -70,12 +70,12 @@ static enum qr_code put_two(struct cirq_writer *w, const struct qr_expression *e
     QR_TRY(put_node(w, e, e->node[i].index));
     if (factor != 1) {
         open_operation(w, "sympy.Mul");
-        put_number(w, factor);
+        put_sympy_number(w, factor);
     }
     if (power != 1) open_operation(w, "sympy.Pow");
     QR_TRY(put_node(w, e, i - 1));
     if (power != 1) {
-        put_number(w, power);
+        put_sympy_number(w, power);
         close_operation(w);
     }
     if (factor != 1) close_operation(w);
@@ -87,7 +87,7 @@ static enum qr_code put_node(struct cirq_writer *w, const struct qr_expression *
     const struct qr_expression_node *n = &e->node[i];
     const struct qr_expression *shared;
     switch (n->op) {
-    case QR_EXPRESSION_NUMBER: put_number(w, n->number); return QR_OK;
+    case QR_EXPRESSION_NUMBER: put_sympy_number(w, n->number); return QR_OK;
     case QR_EXPRESSION_PARAMETER: put_symbol(w, w->circuit->param_names[n->index]); return QR_OK;
     case QR_EXPRESSION_INPUT: put_symbol(w, w->columns[n->index]); return QR_OK;
     case QR_EXPRESSION_SHARED:
@@ -102,7 +102,7 @@ static enum qr_code put_node(struct cirq_writer *w, const struct qr_expression *
     case QR_EXPRESSION_SQRT:
         open_operation(w, n->op == QR_EXPRESSION_SQRT ? "sympy.Pow" : "sympy.Mul");
         QR_TRY(put_node(w, e, i - 1));
-        put_number(w, n->op == QR_EXPRESSION_SQRT ? 0.5 : -1);
+        put_sympy_number(w, n->op == QR_EXPRESSION_SQRT ? 0.5 : -1);
         close_operation(w);
         return QR_OK;
     default:
@@ -120,7 +120,7 @@ static enum qr_code put_argument(struct cirq_writer *w, const struct qr_gate_arg
     }
     if (a->scale != 1) {
         open_operation(w, "sympy.Mul");
-        put_number(w, a->scale);
+        put_sympy_number(w, a->scale);
     }
     if (a->kind == QR_ARG_PARAMETER) put_symbol(w, w->circuit->param_names[a->index]);
     else if (a->kind == QR_ARG_DATA) put_symbol(w, w->columns[a->index]);
@@ -186,23 +186,13 @@ static enum qr_code put_gate(struct cirq_writer *w, const struct qr_gate *g) {
 
 static enum qr_code put_moments(struct cirq_writer *w) {
     const struct qr_circuit *c = w->circuit;
-    struct qr_qubits used = {{0}};
     qr_auto(qr_free_p) size_t *first = NULL;
     qr_auto(qr_free_p) size_t *order = NULL;
     size_t n = qr_circuit_moments(c, false, &first, &order);
     for (size_t m = 0; m < n; m++) {
         open_type(w, "Moment");
         qr_json_key_open(&w->json, "operations", '[');
-        for (size_t i = first[m]; i < first[m + 1]; i++) {
-            const struct qr_qubits qubits = qr_gate_all_qubits(&c->gates[order[i]]);
-            qr_qubits_add_all(&used, &qubits);
-            QR_TRY(put_gate(w, &c->gates[order[i]]));
-        }
-        /* Cirq has the qubits that its operations have. */
-        for (uint16_t q = 0; m + 1 == n && q < c->n_qubits; q++)
-            if (!qr_qubits_has(&used, q))
-                QR_TRY(put_gate(
-                    w, &(struct qr_gate){.kind = QR_GATE_I, .n_targets = 1, .targets = {q}}));
+        for (size_t i = first[m]; i < first[m + 1]; i++) QR_TRY(put_gate(w, &c->gates[order[i]]));
         close_operation(w);
     }
     return QR_OK;

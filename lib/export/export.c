@@ -12,13 +12,15 @@ struct qr_export_format {
     export_write *write;
     bool keeps_parameters; /* takes theta beside the symbols, instead of numbers in their place */
     bool numbers_only;
+    bool needs_every_qubit; /* the qubits of a text are those of its gates */
 };
 static const struct qr_export_format formats[] = {
     {.name = "qasm3", .write = export_qasm3},
     {.name = "qasm2", .write = export_qasm2, .numbers_only = true},
-    {.name = "cirq", .write = export_cirq},
+    {.name = "cirq", .write = export_cirq, .needs_every_qubit = true},
+    {.name = "tfq", .write = export_tfq, .needs_every_qubit = true},
     {.name = "python", .write = export_python, .keeps_parameters = true}};
-static const char format_names[] = "qasm3, qasm2, cirq, python";
+static const char format_names[] = "qasm3, qasm2, cirq, tfq, python";
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 const char *qr_export_formats(void) { return format_names; }
@@ -100,6 +102,21 @@ static enum qr_code bind_circuit(const struct qr_circuit *c, const double *theta
     return code;
 }
 
+/* A copy with identities on the qubits that have no gate. */
+static struct qr_circuit *touch_all(const struct qr_circuit *c) {
+    struct qr_circuit *copy = qr_circuit_copy(c);
+    struct qr_qubits used = {{0}};
+    struct qr_gate g = {.kind = QR_GATE_I, .n_targets = 1};
+    for (size_t i = 0; i < c->n_gates; i++) {
+        const struct qr_qubits qubits = qr_gate_all_qubits(&c->gates[i]);
+        qr_qubits_add_all(&used, &qubits);
+    }
+    for (g.targets[0] = 0; g.targets[0] < c->n_qubits; g.targets[0]++)
+        if (!qr_qubits_has(&used, g.targets[0]) && qr_circuit_add(copy, &g, QR_IGNORED) != QR_OK)
+            QR_ASSERT(false);
+    return copy;
+}
+
 /* ---- the export ---- */
 
 static enum qr_code check_numbers(const struct qr_export_format *f, const struct qr_export *what,
@@ -120,14 +137,17 @@ static enum qr_code check_numbers(const struct qr_export_format *f, const struct
 enum qr_code qr_export(const struct qr_export_format *format, const struct qr_export *what,
                        struct qr_buf *ret, struct qr_err *err) {
     struct qr_export numbers = *what;
-    struct qr_circuit *bound = NULL;
+    struct qr_circuit *bound = NULL, *whole = NULL;
     const double *theta = format->keeps_parameters ? NULL : what->theta;
     enum qr_code code = check_numbers(format, what, err);
     if (code == QR_OK && (theta || what->x))
         code = bind_circuit(what->circuit, theta, what->x, &bound, err);
     if (bound) numbers.circuit = bound;
+    if (code == QR_OK && format->needs_every_qubit)
+        numbers.circuit = whole = touch_all(numbers.circuit);
     if (code == QR_OK) code = format->write(&numbers, ret, err);
     qr_circuit_free(bound);
+    qr_circuit_free(whole);
     if (code == QR_OK && !qr_buf_ok(ret))
         code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "the text exceeds 1 GiB");
     return code == QR_OK ? code : qr_wrap(err, "cannot export to %s", format->name);

@@ -12,6 +12,6 @@ void export_angle(const struct qr_circuit *c, const struct qr_expression_style *
 /* A writer appends what->circuit, in the file of its name. */
 typedef enum qr_code export_write(const struct qr_export *what, struct qr_buf *to,
                                   struct qr_err *err);
-export_write export_qasm3, export_qasm2, export_cirq, export_python;
+export_write export_qasm3, export_qasm2, export_cirq, export_tfq, export_python;
 
 #endif

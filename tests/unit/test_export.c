@@ -236,6 +236,34 @@ static void cirq(void) {
     qr_circuit_free(c);
 }
 
+/* Bytes that TensorFlow Quantum 0.7.6 reads as a controlled X**(0.5*t). */
+static void tfq(void) {
+    static const char bytes[] =
+        "\n\x0e\n\x0ctfq_gate_set\x12\x8f\x01\x08\x01\x12\x8a\x01\n\x87\x01\n\x04\n\x02XP"
+        "\x12\x0f\n\x08"
+        "exponent\x12\x03\x12\x01t"
+        "\x12\x1a\n\x0f"
+        "exponent_scalar\x12\x07\n\x05\r\0\0\0?"
+        "\x12\x17\n\x0c"
+        "global_shift\x12\x07\n\x05\r\0\0\0\0"
+        "\x12\x19\n\x0e"
+        "control_qubits\x12\x07\n\x05\x1a\x03"
+        "0_1"
+        "\x12\x17\n\x0e"
+        "control_values\x12\x05\n\x03\x1a\x01"
+        "0"
+        "\x1a\x05\x12\x03"
+        "0_0";
+    struct qr_circuit *c =
+        circuit_of("{\"qubits\": 2, \"gates\": [{\"gate\": \"X\", \"qubits\": [0], \"exponent\": "
+                   "\"0.5*t\", \"controls\": [1], \"control_values\": [0]}]}");
+    struct qr_buf found = exported("tfq", &(struct qr_export){.circuit = c});
+    CHECK(found.n == sizeof bytes - 1 && memcmp(found.p, bytes, found.n) == 0, "%zu bytes",
+          found.n);
+    qr_buf_free(&found);
+    qr_circuit_free(c);
+}
+
 static void rejects(const char *format, const char *gates, const struct qr_export *with,
                     const char *words) {
     const struct qr_export_format *f = NULL;
@@ -272,6 +300,12 @@ static void errors(void) {
             &symbols, "cannot export to qasm2: a gate has more than 12 qubits with its controls");
     rejects("cirq", "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": \"sin(w)\"}", &symbols,
             "cannot export to cirq: Cirq's JSON has no sin; give numbers");
+    rejects("tfq", "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": \"v*w\"}", &symbols,
+            "cannot export to tfq: TensorFlow Quantum has numbers times one symbol");
+    rejects("tfq",
+            "{\"gate\": \"PhasedISwap\", \"qubits\": [0, 1], \"phase_exponent\": 0, "
+            "\"global_shift\": 1, \"controls\": [2]}",
+            &symbols, "ignores the global shift of PhasedISwap, which matters with controls");
 }
 
 int main(void) {
@@ -280,6 +314,7 @@ int main(void) {
     mapped_names();
     readouts();
     cirq();
+    tfq();
     errors();
     return t_end();
 }

@@ -525,8 +525,8 @@ class Circuit(GateMethods):
         observables: str | Iterable[str] = (),
         parameters: Sequence[float] | None = None,
         inputs: Sequence[float] | None = None,
-    ) -> str:
-        """Write the circuit for another program.
+    ) -> Any:
+        """Write the circuit for another program: a text, or bytes for ``tfq``.
 
         Parameters
         ----------
@@ -549,7 +549,8 @@ class Circuit(GateMethods):
         """
         from ._write import write
 
-        return write(self._text(), format, _listed(observables), parameters, inputs).decode()
+        data = write(self._text(), format, _listed(observables), parameters, inputs)
+        return data if format == "tfq" else data.decode()
 
     def __len__(self) -> int:
         """Return the number of items: gates, ansätze, repeats and blocks."""

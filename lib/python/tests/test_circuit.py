@@ -338,6 +338,7 @@ def test_export() -> None:
         {"gate": "RY", "qubits": [0], "angle": 0.5},
         {"gate": "RX", "qubits": [1], "angle": 0.5},
     ]
+    assert b"tfq_gate_set" in circuit.export("tfq")
     with pytest.raises(QringError, match="the circuit has 1 parameters, not 2"):
         circuit.export("qasm3", parameters=[1, 2])
     with pytest.raises(QringError, match="unknown format 'qasm'; choose one of qasm3"):

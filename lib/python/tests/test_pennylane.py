@@ -474,3 +474,23 @@ def test_circuit_from_pennylane():
         assert abs(qring.expval(c, operator).forward([])[0] - circuit(0.7)) < 1e-12
     with pytest.raises(TypeError, match="no sum of Paulis"):
         qring.expval(c, qml.Hermitian(np.eye(2), 0))
+
+
+def test_exported_function():
+    """Values and derivatives by weights, of a batch of inputs."""
+    c = qring.Circuit(3).ry(qring.Input("a"), 0).rx("w[1]", 1).cnot(0, 1)
+    c.rz("2*sin(w[1])*v + pow(v, 2)", 1).gate("ISWAP", [1, 2], controls=[0], exponent="v").h(2)
+    f = qring.expval(c, ["Z2", "0.5*X1 Z2 - Y0 + 0.25"])
+    x, w = np.array([[0.3], [0.5]]), [0.7, -0.4]
+    module = {}
+    exec(c.export("python", f.observables, parameters=w), module)
+    values = np.array(module["circuit"](x)).T
+    np.testing.assert_allclose(values, f.forward(w, x), rtol=0, atol=1e-12)
+    by_weights, _ = f.jacobian(w, x[:1])
+    weights = {
+        name: pnp.array(value, requires_grad=True) for name, value in module["weights"].items()
+    }
+    found = qml.grad(lambda w: module["circuit"](x[0], w)[1], argnums=0)(weights)
+    np.testing.assert_allclose(
+        [found[name] for name in f.parameters], by_weights[0, 1], rtol=0, atol=1e-12
+    )
