@@ -18,6 +18,7 @@ const char qr_help_weights[] =
     "  qring weights out/qcnn/weights.h5 w.npz --job deploy/jobs/qcnn.json   # convert, if w.npz "
     "is new\n"
     "  qring weights w.safetensors --to w.npz                # convert, overwrite w.npz\n"
+    "  qring weights out/qcnn/weights.h5 --job out/qcnn --values  # by name of the parameters\n"
     "  qring weights --init job.json --seed 7                # tensor, index, name and first "
     "value\n"
     "\n"
@@ -34,6 +35,7 @@ const char qr_help_weights[] =
     "                         CSV: tensor, index in it, name of the circuit's parameter, value; "
     "with\n"
     "                         --to write them to a file\n"
+    "  --values               with FILE and --job: print the weights as --init does\n"
     "  --set PATH=VALUE       set a key of JOB, repeatable: --set 'model[1].units=8'\n"
     "  --seed N               random seed, as --set seed=N\n"
     "  --json                 print JSON\n";
@@ -274,13 +276,13 @@ static enum qr_code check_orders(const struct listed *a, const struct listed *b,
     return QR_OK;
 }
 
-/* ---- initial weights ---- */
+/* ---- weights by name ---- */
 
 static const char *parameter_name(const struct qr_model_tensor *t, size_t i) {
     return t->circuit ? t->circuit->param_names[i] : "";
 }
 
-static void initial_text(const struct qr_workload *w, struct qr_buf *b) {
+static void named_text(const struct qr_workload *w, struct qr_buf *b) {
     qr_buf_puts(b, "tensor,index,parameter,value\n");
     for (size_t i = 0; i < qr_model_n_tensors(w->model); i++) {
         const struct qr_model_tensor *t = qr_model_tensor(w->model, i);
@@ -295,7 +297,7 @@ static void initial_text(const struct qr_workload *w, struct qr_buf *b) {
     }
 }
 
-static void initial_json(const struct qr_loaded *l, struct qr_buf *b) {
+static void named_json(const struct qr_loaded *l, struct qr_buf *b) {
     const struct qr_model *m = l->load.model;
     struct qr_json_writer w = qr_json_writer(b, 0);
     qr_json_open(&w, '{');
@@ -315,10 +317,11 @@ static void initial_json(const struct qr_loaded *l, struct qr_buf *b) {
     qr_buf_puts(b, "\n");
 }
 
-static enum qr_code print_initial(const struct qr_loaded *l, bool json, struct qr_err *err) {
+/* Prints the initial weights, or others in their place. */
+static enum qr_code print_named(const struct qr_loaded *l, bool json, struct qr_err *err) {
     struct qr_buf b = {0};
-    if (json) initial_json(l, &b);
-    else initial_text(&l->load, &b);
+    if (json) named_json(l, &b);
+    else named_text(&l->load, &b);
     enum qr_code code = qr_buf_ok(&b) ? QR_OK
                                       : qr_fail(err, QR_RESOURCE_EXHAUSTED,
                                                 "cannot print the weights: they exceed 1 GiB of "
@@ -369,16 +372,27 @@ static enum qr_code process_files(const struct qr_words *words, const struct qr_
 
 static enum qr_code process_initial(const struct qr_loaded *l, const char *to, bool json,
                                     struct qr_err *err) {
-    if (!to) return print_initial(l, json, err);
+    if (!to) return print_named(l, json, err);
     enum qr_code code = write_initial(&l->load, to, err);
     if (code == QR_OK && !json) printf("wrote %s\n", to);
     return code;
 }
 
+/* The weights of a file, by name. */
+static enum qr_code process_values(struct qr_loaded *l, const struct qr_words *words, bool json,
+                                   struct qr_err *err) {
+    if (!l->job || words->n != 1)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--values needs one FILE, and --job, which has the names");
+    QR_TRY(qr_workload_weights(&l->load, words->v[0], l->load.initial, err));
+    return print_named(l, json, err);
+}
+
 int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     const char *to = NULL, *job = NULL, *init = NULL;
-    bool help, json = false;
+    bool help, json = false, values = false;
     const struct qr_flag flags[] = {{"--to", &to, NULL},
+                                    {"--values", NULL, &values},
                                     {"--job", &job, NULL},
                                     {"--init", &init, NULL},
                                     {"--json", NULL, &json}};
@@ -386,7 +400,7 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     struct qr_words words;
     struct qr_loaded l = {0};
     struct qr_err err = {0};
-    enum qr_code code = qr_read_flags(argc, argv, flags, 4, &set, 64, &words, &help, &err);
+    enum qr_code code = qr_read_flags(argc, argv, flags, 5, &set, 64, &words, &help, &err);
     if (code == QR_OK && help) return qr_print_help(self);
     if (code == QR_OK && init && (words.n || job))
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "--init JOB takes no files and no --job");
@@ -397,13 +411,16 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "no file is given; give FILE... (see --help)");
     if (code == QR_OK && !init && to && words.n != 1)
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "--to converts one file, not %zu", words.n);
+    if (code == QR_OK && values && (init || to))
+        code = qr_fail(&err, QR_INVALID_ARGUMENT, "--values excludes --init and --to");
     if (code == QR_OK && to && (code = qr_url_check_writable(to, &err)) != QR_OK)
         qr_wrap(&err, "--to");
     if (code == QR_OK && (job || init))
         code = qr_load_workload(init ? init : job, &set, NULL, "1", &l, &err);
     if (code == QR_OK)
-        code = init ? process_initial(&l, to, json, &err)
-                    : process_files(&words, job ? &l.load : NULL, to, json, &err);
+        code = values ? process_values(&l, &words, json, &err)
+               : init ? process_initial(&l, to, json, &err)
+                      : process_files(&words, job ? &l.load : NULL, to, json, &err);
     qr_loaded_fini(&l);
     qr_overrides_fini(&set);
     return qr_exit_report(code, &err);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # qring show --format; qring export: a job's circuit with symbols and with the numbers of its weights; layers, copies, inputs, --out; what it
-# writes is read by qring import; errors and exit codes.
+# writes is read by qring import; weights by name; errors and exit codes.
 . "$(dirname "$0")/common"
 "$qring" export deploy/jobs/qcnn.json --to qasm3 >"$work/symbols.qasm" || fail "export: exit $?"
 check "20 parameters by name" test "$(grep -c '^input float\[64\] qconv' "$work/symbols.qasm")" = 20
@@ -9,6 +9,12 @@ check "a measurement for each read-out" test "$(grep -c measure "$work/symbols.q
 check "8 columns" grep -q '"columns": 8' "$work/circuit.json"
 "$qring" weights --init deploy/jobs/qcnn.json --seed 7 --to "$work/w.npz" >"$work/out" || fail "weights: exit $?"
 "$qring" weights --init deploy/jobs/qcnn.json --seed 7 >"$work/w.csv" || fail "weights: exit $?"
+"$qring" weights "$work/w.npz" --job deploy/jobs/qcnn.json --values >"$work/values.csv" || fail "weights: exit $?"
+check "weights --values prints what --init does" cmp -s "$work/w.csv" "$work/values.csv"
+for form in cirq tfq python; do
+    "$qring" export deploy/jobs/qcnn.json --to $form >"$work/out" || fail "export --to $form: exit $?"
+    check "$form has a parameter by its name" grep -aq qconv20 "$work/out"
+done
 "$qring" export deploy/jobs/qcnn.json --weights "$work/w.npz" --inputs 1,2,3,4,5,6,7,8 --to qasm3 --out "$work/numbers.qasm" ||
     fail "export: exit $?"
 check "no symbols remain" sh -c "! grep -q ^input '$work/numbers.qasm'"
@@ -35,6 +41,7 @@ rejects() {
 }
 rejects "--to is missing; choose one of qasm3"
 rejects "unknown format 'qasm'; choose one of qasm3" --to qasm
+rejects "qasm2 has no symbols, and the circuit has parameters (qconv0); give weights" --to qasm2
 rejects "--layer: model[1] is no quantum layer" --to qasm3 --layer 1
 rejects "--copy: '1' is not a number from 0 to 0" --to qasm3 --copy 1
 rejects "--inputs has 2 numbers, but the circuit has 8 inputs" --to qasm3 --inputs 1,2
