@@ -1,7 +1,9 @@
-/* export/angles.c — arguments of gates as angles in radians. Start reading at export_angle(). */
+/* export/angles.c — arguments of gates as angles in radians, and shared expressions. Start reading
+ * at export_angle(). */
 #include <math.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/parse.h"
 #include "export/export_impl.h"
 
@@ -58,4 +60,19 @@ void export_angle(const struct qr_circuit *c, const struct qr_expression_style *
     if (brackets) qr_buf_puts(to, "(");
     qr_expression_print(e, 1, style, to);
     if (brackets) qr_buf_puts(to, ")");
+}
+
+void export_shared(const struct qr_circuit *c, const struct qr_expression_style *style,
+                   const char *before, const char *after, struct qr_buf *to) {
+    qr_auto(qr_free_p) bool *shared = qr_xcalloc(c->n_expressions + 1, sizeof *shared);
+    for (size_t i = 0; i < c->n_expressions; i++)
+        for (unsigned k = 0; k < c->expressions[i].n; k++)
+            if (c->expressions[i].node[k].op == QR_EXPRESSION_SHARED)
+                shared[c->expressions[i].node[k].index] = true;
+    for (size_t i = 0; i < c->n_expressions; i++) {
+        if (!shared[i]) continue;
+        qr_buf_printf(to, "%s%s%zu = ", before, style->shared, i);
+        qr_expression_print(&c->expressions[i], 1, style, to);
+        qr_buf_puts(to, after);
+    }
 }

@@ -9,6 +9,11 @@
 void export_angle(const struct qr_circuit *c, const struct qr_expression_style *style,
                   const struct qr_gate_arg *a, struct qr_buf *to);
 
+/* Appends a line for each expression that others share: "float[64] s3 = w*x0;", with what precedes
+ * and ends the line. */
+void export_shared(const struct qr_circuit *c, const struct qr_expression_style *style,
+                   const char *before, const char *after, struct qr_buf *to);
+
 /* A writer appends what->circuit, in the file of its name. */
 typedef enum qr_code export_write(const struct qr_export *what, struct qr_buf *to,
                                   struct qr_err *err);

@@ -134,12 +134,10 @@ enum qr_code export_python(const struct qr_export *what, struct qr_buf *to, stru
     const struct qr_circuit *c = what->circuit;
     char **params = qr_xcalloc(c->n_params + 1, sizeof *params),
          **columns = qr_xcalloc(c->n_columns + 1, sizeof *columns);
-    struct python_writer w = {.circuit = c,
-                              .style = {.parameters = params,
-                                        .columns = columns,
-                                        .functions = functions,
-                                        .shared = c->expressions},
-                              .to = to};
+    struct python_writer w = {
+        .circuit = c,
+        .style = {.parameters = params, .columns = columns, .functions = functions, .shared = "s"},
+        .to = to};
     (void)err;
     for (unsigned i = 0; i < c->n_params; i++) {
         struct qr_buf name = {0};
@@ -149,6 +147,7 @@ enum qr_code export_python(const struct qr_export *what, struct qr_buf *to, stru
     }
     for (unsigned i = 0; i < c->n_columns; i++) columns[i] = qr_xasprintf("x[..., %u]", i);
     put_head(what, to);
+    export_shared(c, &w.style, "    ", "\n", to);
     for (size_t i = 0; i < c->n_gates; i++) qr_gate_lower(&c->gates[i], put_basic, &w);
     qr_buf_puts(to, what->n_readouts ? "    return [\n" : "    return qml.state()\n");
     for (size_t i = 0; i < what->n_readouts; i++) {

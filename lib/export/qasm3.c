@@ -113,7 +113,7 @@ enum qr_code export_qasm3(const struct qr_export *what, struct qr_buf *to, struc
     w.style = (struct qr_expression_style){.parameters = names.params,
                                            .columns = names.columns,
                                            .functions = functions,
-                                           .shared = c->expressions};
+                                           .shared = names.shared};
     (void)err;
     for (size_t i = 0; i < c->n_gates; i++) qr_gate_lower(&c->gates[i], put_basic, &w);
     qr_buf_puts(to, "OPENQASM 3.0;\ninclude \"stdgates.inc\";\n");
@@ -123,6 +123,7 @@ enum qr_code export_qasm3(const struct qr_export *what, struct qr_buf *to, struc
     qr_buf_printf(to, "qubit[%u] %s;\n", c->n_qubits, names.qubits);
     size_t n_bits = export_qasm_bits(what);
     if (n_bits) qr_buf_printf(to, "bit[%zu] %s;\n", n_bits, names.bits);
+    export_shared(c, &w.style, "float[64] ", ";\n", to);
     qr_buf_put(to, w.gates.p, w.gates.n);
     for (size_t i = 0; i < n_bits; i++)
         qr_buf_printf(to, "%s[%zu] = measure %s[%u];\n", names.bits, i, names.qubits,

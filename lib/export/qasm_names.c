@@ -117,18 +117,23 @@ static char *free_name(const struct name_list *l, const char *name) {
     return qr_xstrdup(text);
 }
 
-/* x0, x1, ... or with more underscores, so that no parameter has such a name. */
-static void name_columns(const struct name_list *l, unsigned n, struct export_qasm_names *ret) {
-    char prefix[MAX_NAME + 2] = "x";
+/* A letter, and underscores so that no parameter has the name and then a number. */
+static char *free_prefix(const struct name_list *l, const char *letter) {
+    char prefix[MAX_NAME + 2];
+    size_t n = (size_t)snprintf(prefix, sizeof prefix, "%s", letter);
     for (size_t i = 0; i < l->n; i++) {
-        size_t length = strlen(prefix);
-        const char *rest = l->v[i].name + length;
-        if (strncmp(l->v[i].name, prefix, length) != 0 || !*rest ||
-            rest[strspn(rest, "0123456789")])
+        const char *rest = l->v[i].name + n;
+        if (strncmp(l->v[i].name, prefix, n) != 0 || !*rest || rest[strspn(rest, "0123456789")])
             continue;
-        snprintf(prefix + length, sizeof prefix - length, "_");
+        prefix[n++] = '_';
+        prefix[n] = 0;
         i = (size_t)-1; /* from the start */
     }
+    return qr_xstrdup(prefix);
+}
+
+static void name_columns(const struct name_list *l, unsigned n, struct export_qasm_names *ret) {
+    qr_auto(qr_free_p) char *prefix = free_prefix(l, "x");
     for (unsigned i = 0; i < n; i++) {
         ret->columns[i] = qr_xasprintf("%s%u", prefix, i);
         declare(&ret->declarations, ret->columns[i], 0, NULL);
@@ -167,6 +172,7 @@ struct export_qasm_names export_qasm_names(const struct qr_circuit *c) {
     name_columns(&l, c->n_columns, &ret);
     ret.qubits = free_name(&l, "q");
     ret.bits = free_name(&l, "c");
+    ret.shared = free_prefix(&l, "s");
     for (size_t i = 0; i < l.n; i++) free(l.v[i].name);
     free(l.v);
     free(size);
@@ -181,6 +187,7 @@ void export_qasm_names_fini(struct export_qasm_names *n) {
     free(n->columns);
     free(n->qubits);
     free(n->bits);
+    free(n->shared);
     qr_buf_free(&n->declarations);
 }
 

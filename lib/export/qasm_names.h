@@ -7,6 +7,7 @@
 struct export_qasm_names {
     char **params, **columns; /* n_params, n_columns; owned, as are the next two */
     char *qubits, *bits;
+    char *shared;               /* before the numbers of shared expressions; owned */
     struct qr_buf declarations; /* input float[64] w; */
 };
 /* Names for the symbols and registers of a circuit. A parameter keeps its name, and w[3] is an

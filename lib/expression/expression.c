@@ -259,11 +259,8 @@ static void print_node(const struct expression_printer *p, unsigned i, int least
     if (brackets) qr_buf_puts(p->to, "(");
     if (n->op == QR_EXPRESSION_NUMBER) print_number(p, n->number);
     else if (n->op == QR_EXPRESSION_INPUT) print_input(p, n->index);
-    else if (n->op == QR_EXPRESSION_SHARED && p->style->shared) {
-        qr_buf_puts(p->to, "(");
-        qr_expression_print(&p->style->shared[n->index], 1, p->style, p->to);
-        qr_buf_puts(p->to, ")");
-    } else if (n->op == QR_EXPRESSION_SHARED) qr_buf_printf(p->to, "#%u", n->index);
+    else if (n->op == QR_EXPRESSION_SHARED)
+        qr_buf_printf(p->to, "%s%u", p->style->shared ? p->style->shared : "#", n->index);
     else if (n->op == QR_EXPRESSION_PARAMETER && p->style->parameters)
         qr_buf_puts(p->to, p->style->parameters[n->index]);
     else if (n->op == QR_EXPRESSION_PARAMETER) qr_buf_printf(p->to, "p%u", n->index);

@@ -124,9 +124,9 @@ struct qr_expression_style {
     char *const *parameters, *const *columns; /* names; NULL, or NULL for a column: "p3", "x[3]" */
     bool round;                               /* six digits, for display */
     /* Functions of another language, by operation; "**" is an operator. Columns' names stand as
-     * they are, and shared expressions are those of `shared`, printed in place. */
+     * they are. */
     const char *const *functions;
-    const struct qr_expression *shared;
+    const char *shared; /* before the number of a shared expression; NULL: "#" */
 };
 /* Appends scale * e. */
 void qr_expression_print(const struct qr_expression *e, double scale,
