@@ -1,33 +1,17 @@
 /* export/tfq_serialized.c — the bytes of a program.proto of TensorFlow Quantum (tfq.from_tensor):
- * native gates are its own. The messages are written field by field, so that libqring needs no
- * protobuf. Start reading at export_tfq(). */
-#include <math.h>
+ * native gates are its own. Start reading at export_tfq(). */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/protobuf.h"
 #include "export/export_impl.h"
 #include "export/qasm_names.h"
 
-/* ---- protobuf's wire format ---- */
-
-static void put_varint(struct qr_buf *to, uint64_t v) {
-    for (; v > 0x7f; v >>= 7) qr_buf_put(to, &(uint8_t){(uint8_t)(v | 0x80)}, 1);
-    qr_buf_put(to, &(uint8_t){(uint8_t)v}, 1);
-}
-
-static void put_bytes(struct qr_buf *to, unsigned field, const void *p, size_t n) {
-    put_varint(to, field << 3 | 2);
-    put_varint(to, n);
-    qr_buf_put(to, p, n);
-}
-static void put_string(struct qr_buf *to, unsigned field, const char *s) {
-    put_bytes(to, field, s, strlen(s));
-}
-/* Takes over the message. */
+/* Appends a message, which is freed. */
 static void put_message(struct qr_buf *to, unsigned field, struct qr_buf *message) {
-    put_bytes(to, field, message->p, message->n);
     to->overflow |= message->overflow;
+    qr_protobuf_part(to, field, message);
     qr_buf_free(message);
 }
 
@@ -37,7 +21,7 @@ static void put_message(struct qr_buf *to, unsigned field, struct qr_buf *messag
 static void put_entry(struct qr_buf *operation, const char *key, unsigned field,
                       struct qr_buf *value) {
     struct qr_buf entry = {0}, arg = {0};
-    put_string(&entry, 1, key);
+    qr_protobuf_text(&entry, 1, key);
     put_message(&arg, field, value);
     put_message(&entry, 2, &arg);
     put_message(operation, 2, &entry);
@@ -45,20 +29,13 @@ static void put_entry(struct qr_buf *operation, const char *key, unsigned field,
 
 static void put_float(struct qr_buf *operation, const char *key, double v) {
     struct qr_buf value = {0};
-    uint8_t bytes[4];
-    union {
-        float f;
-        uint32_t u;
-    } single = {.f = (float)v};
-    qr_set_u32le(bytes, single.u);
-    put_varint(&value, 1 << 3 | 5); /* ArgValue.float_value */
-    qr_buf_put(&value, bytes, sizeof bytes);
+    qr_protobuf_float(&value, 1, (float)v); /* ArgValue.float_value */
     put_entry(operation, key, 1, &value);
 }
 
 static void put_text(struct qr_buf *operation, const char *key, const char *text) {
     struct qr_buf value = {0};
-    put_string(&value, 3, text); /* ArgValue.string_value */
+    qr_protobuf_text(&value, 3, text); /* ArgValue.string_value */
     put_entry(operation, key, 1, &value);
 }
 
@@ -113,7 +90,7 @@ static enum qr_code put_operation(struct qr_buf *moment, const struct qr_gate *g
                        "TensorFlow Quantum ignores the global shift of %s, which matters with "
                        "controls; write it without",
                        info->name);
-    put_string(&id, 1, info->tfq ? info->tfq : info->name);
+    qr_protobuf_text(&id, 1, info->tfq ? info->tfq : info->name);
     put_message(&operation, 1, &id);
     for (unsigned k = 0; k < g->n_args && code == QR_OK; k++)
         code = put_argument(&operation, info->arg_names[k], &g->args[k], c, columns, err);
@@ -123,7 +100,7 @@ static enum qr_code put_operation(struct qr_buf *moment, const struct qr_gate *g
     for (unsigned k = 0; k < g->n_targets; k++) {
         char name[16];
         snprintf(name, sizeof name, "0_%u", g->targets[k]);
-        put_string(&id, 2, name);
+        qr_protobuf_text(&id, 2, name);
         put_message(&operation, 3, &id);
     }
     put_message(moment, 1, &operation);
@@ -149,10 +126,9 @@ enum qr_code export_tfq(const struct qr_export *what, struct qr_buf *to, struct 
     /* Parameters keep any name, and columns have those of OpenQASM. */
     struct export_qasm_names names = export_qasm_names(what->circuit);
     struct qr_buf language = {0}, circuit = {0};
-    put_string(&language, 1, "tfq_gate_set");
+    qr_protobuf_text(&language, 1, "tfq_gate_set");
     put_message(to, 1, &language);
-    put_varint(&circuit, 1 << 3);
-    put_varint(&circuit, 1); /* moment by moment */
+    qr_protobuf_uint(&circuit, 1, 1); /* moment by moment */
     enum qr_code code = put_moments(&circuit, what->circuit, names.columns, err);
     put_message(to, 2, &circuit);
     export_qasm_names_fini(&names);

@@ -55,7 +55,7 @@ static struct qr_buf exported(const char *format, const struct qr_export *what) 
 
 /* Reads OpenQASM; its inputs are the columns x0, x1 ... of the circuit. */
 static struct qr_program read_back(const struct qr_buf *text, unsigned n_columns) {
-    char names[MOST][8];
+    char names[MOST][16];
     const char *inputs[MOST];
     struct qr_program q = {0};
     struct qr_err err = {0};
