@@ -48,8 +48,7 @@ static struct kept_name name_of(const char *param, uint32_t i) {
         ret.size = ok ? ret.element + 1 : 0;
         if (!ok) *ret.name = 0;
     }
-    if (strcmp(ret.name, "x_") == 0) ret.name[1] = 0; /* the reader makes x_ of x */
-    else if (!is_identifier(ret.name)) *ret.name = 0;
+    if (!is_identifier(ret.name)) *ret.name = 0;
     return ret;
 }
 

