@@ -247,6 +247,7 @@ interop-qasm: $(shared)
 interop-cirq: $(shared) $(progs)
 	$(Q)tests/venv build/peers/tfq tests/bench/peers/tfq.txt 4000
 	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/tfq/bin/python tests/python/cirq
+	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/tfq/bin/python tests/python/qasm --exports 300
 
 ## make interop-s3   S3 with MinIO (from Go's module proxy): store suite and whole workers
 interop-s3: $(progs) $(filter %/test_store_s3,$(tests))

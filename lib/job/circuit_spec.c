@@ -1,9 +1,10 @@
-/* job/circuit_spec.c — reads a circuit of a job, also from a file of OpenQASM. Start reading at
- * qr_job_read_circuit(). */
+/* job/circuit_spec.c — reads a circuit of a job, also from a file of another program. Start reading
+ * at qr_job_read_circuit(). */
 #include <stdio.h>
 
 #include "base/mem.h"
 #include "circuit/circuit_json.h"
+#include "cirq/cirq.h"
 #include "data/named_files.h"
 #include "job/job_impl.h"
 #include "qasm/qasm.h"
@@ -59,14 +60,18 @@ static enum qr_code read_file(const struct qr_job *job, const struct qr_json *v,
     qr_auto(qr_free_p) const char **inputs = NULL;
     qr_auto(qr_buf_free) struct qr_buf file = {0};
     struct qr_buf excerpt = {0};
-    struct qr_qasm_options options = {.n_inputs = 0};
     const char *url;
+    size_t n;
     QR_TRY(qr_json_known(v, where, known, sizeof known / sizeof *known, err));
     QR_TRY(qr_json_string(qr_json_get(v, "url"), path.s, &url, err));
-    QR_TRY(read_input_names(qr_json_get(v, "inputs"), where, &inputs, &options.n_inputs, err));
+    QR_TRY(read_input_names(qr_json_get(v, "inputs"), where, &inputs, &n, err));
     QR_TRY(qr_job_read_file(job, path.s, url, QR_QASM_BYTES, "gates", &file, err));
-    options.inputs = inputs;
-    enum qr_code code = qr_qasm_read(qr_buf_view(&file), &options, ret, &excerpt, err);
+    struct qr_bytes bytes = qr_buf_view(&file);
+    const struct qr_cirq_options of_cirq = {.inputs = inputs, .n_inputs = n};
+    const struct qr_qasm_options of_qasm = {.inputs = inputs, .n_inputs = n};
+    enum qr_code code = qr_cirq_recognizes(bytes)
+                            ? qr_cirq_read(bytes, &of_cirq, ret, err)
+                            : qr_qasm_read(bytes, &of_qasm, ret, &excerpt, err);
     qr_buf_free(&excerpt);
     if (code == QR_OK) return QR_OK;
     if (qr_named_file_unquoted(url, job->data.folder)) qr_named_file_unquote(url, err);

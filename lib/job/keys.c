@@ -188,8 +188,9 @@ static const struct qr_job_key circuit_keys[] = {
         "the qubits that the ansatz is on",
         INTEGER(1, 1024), .of = "gates qcnn " ANSATZE, .required = true),
     KEY("url",
-        "an OpenQASM 2 or 3 file; its gates enter the job hash, its name does not. Without "
-        "readouts in the layer, its measurements are the read-outs",
+        "a file of OpenQASM 2 or 3, Cirq's JSON or a TensorFlow Quantum program; its gates enter "
+        "the job hash, its name does not. Without readouts in the layer, its measurements are the "
+        "read-outs",
         OTHER("URL", IS("string")), .of = "url", .required = true),
     KEY("inputs", "free symbols of the file that are inputs, in this order; others are weights",
         OTHER("list of texts", LIST(IS("string"))), .of = "url", .value = "none"),

@@ -76,6 +76,10 @@ job_of "\"circuit\": $(cat "$work/circuit.json" | tr -d '\n'), \"readouts\": [\"
 for key in job_hash state_digest; do
     check "$key: $(json_string "$work/named/result.json" $key)" test "$(json_string "$work/named/result.json" $key)" = "$(json_string "$work/written/result.json" $key)"
 done
+job_of "\"circuit\": {\"url\": \"../model.json\", \"inputs\": [\"a\"]}"
+sed -i 's/"label"}/"label", "columns": ["b"]}/' "$work/beside/job.json"
+"$qring" show "$work/beside/job.json" --json >"$work/out" 2>&1 || fail "a job with Cirq's JSON: $(cat "$work/out")"
+check "the read-out of Cirq's JSON" holds "$work/out" '"-2*Z0"'
 check "the record has the whole path" holds "$work/named/job.json" "\"url\": \"$work/beside/model.qasm\""
 # rejects CODE WORDS FILE ARGS...
 rejects() {
