@@ -46,12 +46,15 @@ static struct letter {
 static size_t n_queue;
 static int64_t now_ns;
 
-static void wire_up(struct box *from, struct box *to) {
+#define handle(m, ...) qr_member_handle(m, now_ns, &(struct qr_member_event){__VA_ARGS__})
+/* host: where `from` is, as the link of `to` knows it */
+static void wire_from(const char *host, struct box *from, struct box *to) {
     wires[n_wires] = (struct wire){{from, to}, true};
     uint32_t k = n_wires++;
-    qr_member_up(from->m, now_ns, 2 * k, true, to->index);
-    qr_member_up(to->m, now_ns, 2 * k + 1, false, 0);
+    handle(from->m, .kind = QR_EVENT_UP, .conn = 2 * k, .outgoing = true, .index = to->index);
+    handle(to->m, .kind = QR_EVENT_UP, .conn = 2 * k + 1, .text = host);
 }
+static void wire_up(struct box *from, struct box *to) { wire_from(NULL, from, to); }
 static void emit(void *ctx, const struct qr_member_action *a) {
     struct box *b = ctx;
     switch (a->kind) {
@@ -112,7 +115,7 @@ static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t in
     memset(opt.incarnation, inc, 16);
     opt.job_hash[0] = fields == fields_32;
     b->m = qr_member_new(&opt, emit, b);
-    qr_member_start(b->m, now_ns);
+    handle(b->m, .kind = QR_EVENT_START);
     return b;
 }
 static void data_streams(void) {
@@ -120,14 +123,16 @@ static void data_streams(void) {
         for (uint32_t k = 0; boxes[i].m && k < MAX; k++) {
             if (!boxes[i].data[k].wanted || boxes[i].data[k].held_back) continue;
             boxes[i].data[k].wanted = false;
-            qr_member_data_up(boxes[i].m, now_ns, k, boxes[i].data[k].inc);
+            handle(boxes[i].m, .kind = QR_EVENT_DATA_UP, .index = k,
+                   .incarnation = boxes[i].data[k].inc);
         }
 }
 static void deliver(void) {
     for (size_t i = 0; i < n_queue; i++) { /* answers come behind */
         uint32_t conn = queue[i].conn;
         if (wires[conn / 2].end[conn & 1]->m)
-            qr_member_message(wires[conn / 2].end[conn & 1]->m, now_ns, conn, &queue[i].msg);
+            handle(wires[conn / 2].end[conn & 1]->m, .kind = QR_EVENT_MESSAGE, .conn = conn,
+                   .message = &queue[i].msg);
     }
     n_queue = 0;
     data_streams();
@@ -140,7 +145,7 @@ static void pass(int64_t ns) {
         now_ns += 10 * MILLI;
         for (int i = 0; i < MAX; i++)
             if (boxes[i].m && now_ns >= qr_member_deadline_ns(boxes[i].m))
-                qr_member_tick(boxes[i].m, now_ns);
+                handle(boxes[i].m, .kind = QR_EVENT_TICK);
         deliver();
     }
 }

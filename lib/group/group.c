@@ -115,49 +115,48 @@ static void handle_requests(struct qr_group *g) {
     group_data_requests(g);
     if (g->coverage_rejected) {
         g->coverage_rejected = false;
-        qr_member_coverage_rejected(g->member, group_now_ns(g));
+        handle(g, .kind = QR_EVENT_REJECTED);
     }
     if (g->end) {
         g->end = false;
-        qr_member_end(g->member, group_now_ns(g), g->end_code, g->end_text);
+        handle(g, .kind = QR_EVENT_END, .code = g->end_code, .text = g->end_text);
     }
     if (g->leave) {
         const char *why = *g->leave_reason ? g->leave_reason : "it ended early";
         enum qr_code code = *g->leave_reason ? g->leave_code : QR_ABORTED;
         g->leave = false;
         if (g->interrupted) code = QR_CANCELLED, why = "it was asked to stop";
-        qr_member_leave(g->member, group_now_ns(g), code, why);
+        handle(g, .kind = QR_EVENT_LEAVE, .code = code, .text = why);
     }
 }
 
 static void group_on_event(struct qr_group *g, const struct qr_link_event *e) {
     struct qr_err err;
     struct qr_bytes whole;
-    int64_t now = group_now_ns(g);
     switch (e->kind) {
     case QR_LINK_UP:
-        qr_member_up(g->member, now, e->conn, e->outgoing, e->tag);
-        qr_member_set_host(g->member, e->conn, e->host);
+        handle(g, .kind = QR_EVENT_UP, .conn = e->conn, .outgoing = e->outgoing, .index = e->tag,
+               .text = e->host);
         break;
-    case QR_LINK_DOWN: qr_member_down(g->member, now, e->conn, e->reason); break;
+    case QR_LINK_DOWN: handle(g, .kind = QR_EVENT_DOWN, .conn = e->conn, .text = e->reason); break;
     case QR_LINK_MESSAGE:
         if (!strip_crc(e->message, &whole))
-            qr_member_malformed(g->member, now, e->conn, "damaged message: its crc32c is wrong");
+            handle(g, .kind = QR_EVENT_MALFORMED, .conn = e->conn,
+                   .text = "damaged message: its crc32c is wrong");
         else if (group_echo_message(g, e->conn, whole)) break;
         else if (qr_message_decode(whole, g->in, &err) == QR_OK)
-            qr_member_message(g->member, now, e->conn, g->in);
-        else qr_member_malformed(g->member, now, e->conn, err.msg);
+            handle(g, .kind = QR_EVENT_MESSAGE, .conn = e->conn, .message = g->in);
+        else handle(g, .kind = QR_EVENT_MALFORMED, .conn = e->conn, .text = err.msg);
         break;
-    case QR_LINK_NOTHING: qr_member_tick(g->member, now); break;
+    case QR_LINK_NOTHING: handle(g, .kind = QR_EVENT_TICK); break;
     case QR_LINK_WOKEN: break;
     }
-    if (group_now_ns(g) >= qr_member_deadline_ns(g->member))
-        qr_member_tick(g->member, group_now_ns(g));
+    if (group_now_ns(g) >= qr_member_deadline_ns(g->member)) handle(g, .kind = QR_EVENT_TICK);
 }
 
 void qr_group_control_run(struct qr_group *g) {
     pthread_mutex_lock(&g->lock);
-    qr_member_start(g->member, group_now_ns(g));
+    handle(g, .kind = QR_EVENT_START);
     for (;;) {
         handle_requests(g);
         if (g->quit) break;

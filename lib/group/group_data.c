@@ -59,8 +59,9 @@ void group_data_requests(struct qr_group *g) {
         struct stream_change *n = &g->stream[i];
         if (!n->changed) continue;
         bool lost = n->lost && n->lost_serial == g->serial, up = n->up;
-        if (n->lost || !up) qr_member_data_down(g->member, group_now_ns(g), i, n->reason, lost);
-        if (up) qr_member_data_up(g->member, group_now_ns(g), i, n->incarnation);
+        if (n->lost || !up)
+            handle(g, .kind = QR_EVENT_DATA_DOWN, .index = i, .text = n->reason, .lost = lost);
+        if (up) handle(g, .kind = QR_EVENT_DATA_UP, .index = i, .incarnation = n->incarnation);
         n->changed = n->lost = false;
     }
 }
@@ -146,6 +147,6 @@ void group_mesh_down(void *ctx, uint32_t index, const char *reason, bool lost) {
 void group_mesh_polled(void *ctx, const struct qr_poll_report *how) {
     struct qr_group *g = ctx;
     pthread_mutex_lock(&g->lock);
-    qr_member_set_poll_report(g->member, how);
+    handle(g, .kind = QR_EVENT_TRAINER, .turns = g->turns, .polled = how);
     pthread_mutex_unlock(&g->lock);
 }

@@ -112,6 +112,8 @@ static inline int64_t group_awake_ns(const struct qr_group *g) {
 static inline int64_t group_clock_of(const struct qr_group *g, int64_t until_ns) {
     return group_now_ns(g) + (until_ns - group_awake_ns(g));
 }
+#define handle(g, ...)                                                                             \
+    qr_member_handle((g)->member, group_now_ns(g), &(struct qr_member_event){__VA_ARGS__})
 void group_wake_control(struct qr_group *g);
 /* Control thread: seals and sends g->out. False: no connection, or its queue is full. */
 bool group_post(struct qr_group *g, uint32_t conn);

@@ -129,7 +129,7 @@ enum qr_code group_mesh_stop(void *ctx, struct qr_err *err) {
     group_lock(g);
     enum qr_code code =
         g->joined && !g->all_written ? group_check_current(g, err) : group_stop_reason(g, err);
-    qr_member_set_turns(g->member, ++g->turns, 0);
+    handle(g, .kind = QR_EVENT_TRAINER, .turns = ++g->turns);
     group_unlock(g);
     group_data_roster(g);
     qr_count(QR_TURNS_TRAINING, 1);
@@ -425,7 +425,9 @@ bool qr_group_take_micro_batch(struct qr_group *g, uint64_t *ret_micro_batch) {
     }
     bool yes = l->open && l->n_taken < l->n && !g->interrupted;
     if (yes) *ret_micro_batch = l->micro_batch[l->n_taken++];
-    if (yes && !g->solo) qr_member_set_turns(g->member, ++g->turns, g->micro_batch_ns);
+    if (yes && !g->solo)
+        handle(g, .kind = QR_EVENT_TRAINER, .turns = ++g->turns,
+               .micro_batch_ns = g->micro_batch_ns);
     group_unlock(g);
     return yes;
 }

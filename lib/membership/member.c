@@ -1,9 +1,8 @@
-/* membership/member.c — the membership machine: connections, liveness of peers, and the ways to
- * end. Start reading at qr_member_message() and member_consider().
+/* membership/member.c — the membership machine: a handler for each event, and the checks that
+ * follow every one. Start reading at qr_member_handle().
  */
 #include "membership/member.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,205 +10,6 @@
 #include "base/mem.h"
 #include "membership/member_impl.h"
 
-static void member_emit(struct qr_member *m, const struct qr_member_action *a) {
-    m->emit(m->ctx, a);
-}
-
-void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) {
-    char line[QR_ERR_MSG_BYTES];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_LOG, .level = level, .text = line});
-}
-
-const char *qr_member_peer_text(struct qr_member *m, uint32_t index) {
-    const struct peer *p = &m->peer[index];
-    const char *address = index < m->opt.n_peers ? m->opt.peers[index]
-                          : *p->address          ? p->address
-                          : *p->at               ? p->at
-                                                 : p->hint;
-    snprintf(m->peer_text, sizeof m->peer_text, "%s %u%s%.256s%s",
-             index < m->opt.n_servers ? "parameter server" : "worker", index, *address ? " (" : "",
-             address, *address ? ")" : "");
-    return m->peer_text;
-}
-
-bool member_in_generation(const struct qr_member *m, uint32_t index) {
-    for (uint32_t r = 0; m->formed && r < m->generation.begin.n_members; r++)
-        if (m->generation.begin.member[r].name.index == index) return true;
-    return false;
-}
-
-/* Checks that the process now at this index is the one of the last generation. */
-static bool member_is_of_generation(const struct qr_member *m, uint32_t index) {
-    for (uint32_t r = 0; r < m->generation.begin.n_members; r++) {
-        const struct qr_member_name *name = &m->generation.begin.member[r].name;
-        if (name->index == index) return same_inc(name->incarnation, m->peer[index].incarnation);
-    }
-    return false;
-}
-
-struct member_conn *member_conn(struct qr_member *m, uint32_t id) {
-    for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
-        if (c->state != CONN_FREE && c->id == id) return c;
-    return NULL;
-}
-
-void member_send(struct qr_member *m, uint32_t conn) {
-    member_emit(m,
-                &(struct qr_member_action){.kind = QR_ACT_SEND, .conn = conn, .message = &m->out});
-}
-
-void member_broadcast(struct qr_member *m) {
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (m->peer[i].connected) member_send(m, m->peer[i].conn);
-}
-
-/* Marks the connection as closed. After the last connection of a peer with other settings, the
- * mismatch expires MISMATCH_KEEP_NS later. */
-static void free_connection(struct qr_member *m, struct member_conn *c) {
-    bool last = c->state == CONN_MISMATCH;
-    c->state = CONN_FREE;
-    for (const struct member_conn *o = m->conns; o < m->conns + MAX_CONNS; o++)
-        last = last && !(o->state == CONN_MISMATCH && o->index == c->index);
-    if (last) m->peer[c->index].mismatch.down_ns = m->now_ns;
-}
-
-void member_close(struct qr_member *m, struct member_conn *c) {
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
-    free_connection(m, c);
-    if (c->outgoing) member_dial_rejected(m, c->tag);
-}
-
-void member_heartbeat(struct qr_member *m) {
-    struct qr_heartbeat *h = &m->out.heartbeat;
-    m->out.kind = QR_MESSAGE_HEARTBEAT;
-    memset(h, 0, sizeof *h);
-    h->sequence = ++m->sequence;
-    memcpy(h->incarnation, m->opt.incarnation, sizeof h->incarnation);
-    if (m->active) h->active = m->generation.begin.id;
-    h->promised = m->promised;
-    h->highest_number = m->highest;
-    h->refusals = m->held.refusals;
-    h->applied_reductions = m->held.applied_reductions;
-    h->committed_reductions = m->held.committed_reductions;
-    h->phase = m->ending ? QR_PHASE_DONE : m->formed ? QR_PHASE_MEMBER : QR_PHASE_STARTING;
-    h->form_expired = !m->formed && m->now_ns - m->start_ns >= m->opt.form_timeout_ns;
-    h->trainer_turns = m->turns;
-    h->expected_micro_batch_ms = m->micro_batch_ms;
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (member_reaches(m, i)) {
-            h->heard[h->n_heard].index = i;
-            memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation,
-                   QR_INCARNATION_BYTES);
-        }
-    /* Without recent polls the training thread is computing and sends no beats. */
-    bool polls = m->now_ns - m->polled.turn_ns < POLLS_NS;
-    h->polled_ms = polls ? (uint64_t)((m->polled.turn_ns - m->polled.since_ns) / MS(1)) : 0;
-    h->no_data = member_no_data(m);
-    if (m->formed) h->common = m->common;
-}
-
-static int64_t count_beyond_few(const struct qr_member *m) {
-    int64_t n = -FEW_PEERS;
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) n += m->peer[i].connected;
-    return n > 0 ? n : 0;
-}
-
-int64_t member_forming_ns(const struct qr_member *m) {
-    return m->formed ? 0 : count_beyond_few(m) * FORMING_GAP_NS;
-}
-
-void member_heartbeats(struct qr_member *m) {
-    member_heartbeat(m);
-    m->broadcast_ns = m->now_ns;
-    m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS + member_forming_ns(m);
-    member_broadcast(m);
-}
-
-void member_heartbeats_soon(struct qr_member *m) {
-    int64_t at_ns =
-        m->broadcast_ns + count_beyond_few(m) * CHANGE_GAP_NS + member_forming_ns(m) / 2;
-    if (m->now_ns >= at_ns) member_heartbeats(m);
-    else if (at_ns < m->beat_ns) m->beat_ns = at_ns;
-}
-
-/* ---- leaving ---- */
-static void send_goodbye(struct qr_member *m, enum qr_goodbye_reason why, enum qr_code code,
-                         const char *text) {
-    struct qr_goodbye *g = &m->out.goodbye;
-    m->out.kind = QR_MESSAGE_GOODBYE;
-    *g = (struct qr_goodbye){.why = why, .code = code};
-    qr_text_cut(g->text, sizeof g->text, text);
-    member_broadcast(m);
-    for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
-        if (c->state == CONN_MISMATCH) member_send(m, c->id);
-}
-
-void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_reason why,
-                 const char *text) {
-    if (m->over) return;
-    char kept[QR_ERR_MSG_BYTES];
-    snprintf(kept, sizeof kept, "%s", text);
-    send_goodbye(m, why, code, kept);
-    m->over = true;
-    m->active = false;
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept});
-}
-
-void member_end_all(struct qr_member *m, enum qr_code code, const char *text) {
-    m->out.kind = QR_MESSAGE_DONE;
-    m->out.done = (struct qr_done){.code = code};
-    qr_text_cut(m->out.done.text, sizeof m->out.done.text, text);
-    member_broadcast(m);
-    member_stop(m, code, QR_GOODBYE_LEAVING, text);
-}
-
-void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
-    if (m->over) return;
-    char kept[QR_MESSAGE_TEXT_BYTES];
-    qr_text_cut(kept, sizeof kept, text);
-    send_goodbye(m, QR_GOODBYE_DONE, code, kept);
-    m->over = true;
-    m->active = false;
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept});
-}
-
-/* Handles the loss of a peer: its connection broke, it fell silent, or it left. */
-static void note_peer_lost(struct qr_member *m, uint32_t index, const char *reason) {
-    const struct peer *p = &m->peer[index];
-    if (m->promised.index == index && same_inc(m->promised.incarnation, p->incarnation))
-        m->promise_exclusive = false;
-    if (m->over || m->ending) return;
-    /* The departure of this peer was logged already; a warning here would hide an earlier error. */
-    member_log(m, p->gone ? QR_LOG_DEBUG : QR_LOG_WARNING, "%s: %s", qr_member_peer_text(m, index),
-               reason);
-    member_heartbeats_soon(m);
-}
-
-void member_peer_down(struct qr_member *m, uint32_t index, const char *reason) {
-    struct peer *p = &m->peer[index];
-    if (!p->connected) return;
-    bool was_silent = p->silent;
-    p->connected = p->silent = false;
-    member_dial_down(m, index);
-    if (!was_silent) note_peer_lost(m, index, reason);
-}
-
-/* Any message is a sign of life of the peer. */
-static void note_received(struct qr_member *m, uint32_t index) {
-    struct peer *p = &m->peer[index];
-    p->received_ns = m->now_ns;
-    if (!p->silent) return;
-    p->silent = false;
-    member_log(m, QR_LOG_INFO, "%s answers again", qr_member_peer_text(m, index));
-    member_reset_backoff(m);
-    member_heartbeats_soon(m);
-}
-
-/* ---- events ---- */
 struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_emit_fn *emit_fn,
                                 void *ctx) {
     QR_ASSERT(opt->n_peers >= 1 && opt->n_peers <= QR_MAX_MEMBERS && opt->index < QR_MAX_MEMBERS);
@@ -234,7 +34,7 @@ void qr_member_free(struct qr_member *m) { free(m); }
 /* Advances the time. A gap long after the deadline means that this process was stopped or not
  * scheduled. The gap counts neither as silence of the peers nor towards the form timeout or the
  * time limit of a connection. */
-void member_advance(struct qr_member *m, int64_t now_ns) {
+static void advance_time(struct qr_member *m, int64_t now_ns) {
     int64_t gap = now_ns - m->now_ns;
     if (m->started && gap > QR_MEMBER_HEARTBEAT_NS + LATE_TICK_NS) {
         for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
@@ -257,48 +57,69 @@ void member_advance(struct qr_member *m, int64_t now_ns) {
     if (gap > 0) m->now_ns = now_ns;
 }
 
-void qr_member_start(struct qr_member *m, int64_t now_ns) {
-    m->now_ns = m->start_ns = m->newcomer_ns = m->idle_ns = now_ns;
-    m->beat_ns = now_ns + QR_MEMBER_HEARTBEAT_NS;
+/* ---- events: connections ---- */
+
+static void on_start(struct qr_member *m, const struct qr_member_event *e) {
+    (void)e;
+    m->start_ns = m->newcomer_ns = m->idle_ns = m->now_ns;
+    m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     m->started = true;
     member_dial_first(m);
-    member_consider(m);
 }
 
-void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgoing, uint32_t tag) {
-    member_advance(m, now_ns);
+static void on_up(struct qr_member *m, const struct qr_member_event *e) {
     struct member_conn *c = m->conns;
     while (c < m->conns + MAX_CONNS && c->state != CONN_FREE) c++;
     if (c == m->conns + MAX_CONNS || m->over) {
-        member_emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = conn});
+        member_emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = e->conn});
         if (!m->over)
             member_log(m, QR_LOG_WARNING, "a connection was closed: %d are already open",
                        MAX_CONNS);
         return;
     }
-    *c = (struct member_conn){
-        .state = CONN_NEW, .id = conn, .tag = tag, .outgoing = outgoing, .since_ns = m->now_ns};
-    member_send_hello(m, conn);
+    *c = (struct member_conn){.state = CONN_NEW,
+                              .id = e->conn,
+                              .tag = e->index,
+                              .outgoing = e->outgoing,
+                              .since_ns = m->now_ns};
+    if (e->text && qr_ip_ok(e->text)) memcpy(c->host, e->text, strlen(e->text) + 1);
+    member_send_hello(m, e->conn);
 }
 
-void qr_member_set_host(struct qr_member *m, uint32_t conn, const char *host) {
-    struct member_conn *c = member_conn(m, conn);
-    if (c && qr_ip_ok(host)) memcpy(c->host, host, strlen(host) + 1);
-}
-
-void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason) {
-    member_advance(m, now_ns);
-    struct member_conn *c = member_conn(m, conn);
+static void on_down(struct qr_member *m, const struct qr_member_event *e) {
+    struct member_conn *c = member_conn(m, e->conn);
     if (c == NULL) return;
-    enum conn_state was = c->state;
-    free_connection(m, c);
-    bool only = was == CONN_PEER && m->peer[c->index].connected && m->peer[c->index].conn == conn;
-    if (only && !member_use_spare(m, c->index)) {
-        snprintf(m->text, sizeof m->text, "the connection broke (%.200s)",
-                 reason && *reason ? reason : "closed by the other side");
-        member_peer_down(m, c->index, m->text);
-    }
-    member_consider(m);
+    bool only =
+        c->state == CONN_PEER && m->peer[c->index].connected && m->peer[c->index].conn == e->conn;
+    member_free_conn(m, c);
+    if (!only || member_use_spare(m, c->index)) return;
+    snprintf(m->text, sizeof m->text, "the connection broke (%.200s)",
+             e->text && *e->text ? e->text : "closed by the other side");
+    member_peer_down(m, c->index, m->text);
+}
+
+static void on_malformed(struct qr_member *m, const struct qr_member_event *e) {
+    struct member_conn *c = member_conn(m, e->conn);
+    if (c == NULL) return;
+    bool peer = c->state == CONN_PEER;
+    member_log(m, QR_LOG_WARNING, "a connection was closed: %s", e->text);
+    member_close(m, c);
+    if (!peer) return;
+    snprintf(m->text, sizeof m->text, "it sent a malformed message (%.300s)", e->text);
+    member_peer_down(m, c->index, m->text);
+}
+
+/* ---- events: messages ---- */
+
+/* Any message is a sign of life of the peer. */
+static void note_received(struct qr_member *m, uint32_t index) {
+    struct peer *p = &m->peer[index];
+    p->received_ns = m->now_ns;
+    if (!p->silent) return;
+    p->silent = false;
+    member_log(m, QR_LOG_INFO, "%s answers again", qr_member_peer_text(m, index));
+    member_reset_backoff(m);
+    member_heartbeats_soon(m);
 }
 
 static void member_on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_heartbeat *h) {
@@ -335,7 +156,7 @@ static void end_after_last_worker(struct qr_member *m, const struct qr_goodbye *
     for (uint32_t r = 0; r < b->n_members; r++) {
         const struct qr_member_name *name = &b->member[r].name;
         const struct peer *p = &m->peer[name->index];
-        bool failed = p->gone && p->failed && same_inc(p->incarnation, name->incarnation);
+        bool failed = p->gone && p->failed && is_process(m, name);
         if (!b->member[r].server && !failed) return;
     }
     member_stop(m, g->code, QR_GOODBYE_LEAVING, g->text);
@@ -349,15 +170,14 @@ static void member_on_goodbye(struct qr_member *m, struct member_conn *c,
         return;
     }
     struct peer *p = &m->peer[from];
-    bool is_member = m->formed && member_is_of_generation(m, from);
+    bool is_member = member_is_established(m, from);
     /* Chunks that the peer sent last may still arrive; its data stream closes by itself. */
     bool ends = is_member && g->why == QR_GOODBYE_DONE;
     p->gone = true;
     p->failed = g->why == QR_GOODBYE_LEAVING && qr_exit_code(g->code) < 128 && g->code != QR_OK;
     if (!ends) member_emit(m, &(struct qr_member_action){.kind = QR_ACT_PEER_GONE, .index = from});
     /* The same as when the connection breaks. */
-    if (m->promised.index == from && same_inc(m->promised.incarnation, p->incarnation))
-        m->promise_exclusive = false;
+    if (is_promised_to(m, from)) m->promise_exclusive = false;
     switch (g->why) {
     case QR_GOODBYE_CLAIMED:
         snprintf(m->text, sizeof m->text,
@@ -387,56 +207,39 @@ static void member_on_goodbye(struct qr_member *m, struct member_conn *c,
 static bool may_end_run(const struct qr_member *m, uint32_t from, const struct qr_done *d) {
     const struct qr_member_name *leader = &m->generation.begin.member[0].name;
     /* A newcomer at the leader's index is not the leader. */
-    const uint8_t *incarnation = m->peer[from].incarnation;
-    bool promised = m->promised.number && m->promised.index == from &&
-                    same_inc(m->promised.incarnation, incarnation);
-    bool leads = m->formed && leader->index == from && same_inc(leader->incarnation, incarnation);
-    return promised || leads ||
+    bool leads = m->formed && leader->index == from && is_process(m, leader);
+    return leads || is_promised_to(m, from) ||
            (!m->formed && d->code != QR_OK && m->peer[from].beat.phase == QR_PHASE_MEMBER);
 }
 
-void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn,
-                       const struct qr_message *msg) {
-    member_advance(m, now_ns);
-    struct member_conn *c = member_conn(m, conn);
-    if (c == NULL || m->over) return;
-    if (msg->kind == QR_MESSAGE_HELLO) member_on_hello(m, c, &msg->hello);
-    else if (msg->kind == QR_MESSAGE_FIELD) member_on_field(m, c, &msg->field);
-    else if (msg->kind == QR_MESSAGE_GOODBYE && c->state != CONN_NEW)
-        member_on_goodbye(m, c, &msg->goodbye);
-    else if (c->state == CONN_PEER) {
-        uint32_t from = c->index;
-        note_received(m, from);
-        switch (msg->kind) {
-        case QR_MESSAGE_HEARTBEAT: member_on_heartbeat(m, from, &msg->heartbeat); break;
-        case QR_MESSAGE_PROPOSE: member_on_propose(m, from, &msg->propose); break;
-        case QR_MESSAGE_PROMISE: member_on_promise(m, from, &msg->promise); break;
-        case QR_MESSAGE_BUSY: member_on_busy(m, &msg->busy); break;
-        case QR_MESSAGE_BEGIN: member_on_begin(m, from, &msg->begin); break;
-        case QR_MESSAGE_ADDRESSES: member_on_addresses(m, &msg->addresses); break;
-        case QR_MESSAGE_DONE:
-            if (!m->ending && may_end_run(m, from, &msg->done))
-                member_finish(m, msg->done.code, msg->done.text);
-            break;
-        default: break;
-        }
+static void on_message(struct qr_member *m, const struct qr_member_event *e) {
+    const struct qr_message *msg = e->message;
+    struct member_conn *c = member_conn(m, e->conn);
+    if (c == NULL) return;
+    uint32_t from = c->index;
+    switch (msg->kind) {
+    case QR_MESSAGE_HELLO: member_on_hello(m, c, &msg->hello); return;
+    case QR_MESSAGE_FIELD: member_on_field(m, c, &msg->field); return;
+    case QR_MESSAGE_GOODBYE:
+        if (c->state != CONN_NEW) member_on_goodbye(m, c, &msg->goodbye);
+        return;
+    default: break;
     }
-    member_consider(m);
-}
-
-void qr_member_malformed(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what) {
-    member_advance(m, now_ns);
-    struct member_conn *c = member_conn(m, conn);
-    if (c == NULL || m->over) return;
-    enum conn_state was = c->state;
-    uint32_t index = c->index;
-    member_log(m, QR_LOG_WARNING, "a connection was closed: %s", what);
-    member_close(m, c);
-    if (was == CONN_PEER) {
-        snprintf(m->text, sizeof m->text, "it sent a malformed message (%.300s)", what);
-        member_peer_down(m, index, m->text);
+    if (c->state != CONN_PEER) return;
+    note_received(m, from);
+    switch (msg->kind) {
+    case QR_MESSAGE_HEARTBEAT: member_on_heartbeat(m, from, &msg->heartbeat); break;
+    case QR_MESSAGE_PROPOSE: member_on_propose(m, from, &msg->propose); break;
+    case QR_MESSAGE_PROMISE: member_on_promise(m, from, &msg->promise); break;
+    case QR_MESSAGE_BUSY: member_on_busy(m, &msg->busy); break;
+    case QR_MESSAGE_BEGIN: member_on_begin(m, from, &msg->begin); break;
+    case QR_MESSAGE_ADDRESSES: member_on_addresses(m, &msg->addresses); break;
+    case QR_MESSAGE_DONE:
+        if (!m->ending && may_end_run(m, from, &msg->done))
+            member_finish(m, msg->done.code, msg->done.text);
+        break;
+    default: break;
     }
-    member_consider(m);
 }
 
 /* ---- time ---- */
@@ -456,7 +259,7 @@ static void mark_silent(struct qr_member *m, uint32_t i, int64_t quiet_ns) {
     member_dropped(m, p);
     p->fell_silent = p->silent = true;
     snprintf(m->text, sizeof m->text, "silent for %.2f s", (double)quiet_ns / 1e9);
-    note_peer_lost(m, i, m->text);
+    member_peer_lost(m, i, m->text);
 }
 
 /* TCP would retransmit at growing intervals, also after the network path has recovered. */
@@ -506,11 +309,6 @@ static void check_end(struct qr_member *m) {
     member_finish(m, m->end_code, m->end_text);
 }
 
-void qr_member_tick(struct qr_member *m, int64_t now_ns) {
-    member_advance(m, now_ns);
-    member_consider(m);
-}
-
 /* Runs every check that time or a change of the peers may trigger. */
 static void check_all_peers(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS && !m->over; i++) check_peer(m, i);
@@ -521,13 +319,6 @@ static void check_all_peers(struct qr_member *m) {
     if (!m->over) member_send_hints(m);
     if (!m->over) check_end(m);
     if (!m->over && m->now_ns >= m->beat_ns) member_heartbeats(m);
-}
-
-void member_consider(struct qr_member *m) {
-    if (!m->started || m->over) return;
-    check_all_peers(m);
-    if (!m->over) member_check_mismatch(m);
-    if (!m->over && !m->ending) member_consider_proposing(m);
 }
 
 static void lower_deadline(int64_t *at, int64_t t) {
@@ -556,43 +347,6 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
     return at > m->now_ns ? at : m->now_ns + 1;
 }
 
-/* ---- state reported by the caller ---- */
-void qr_member_set_held(struct qr_member *m, const struct qr_held *held) { m->held = *held; }
-void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_micro_batch_ns) {
-    m->turns = turns;
-    m->micro_batch_ms =
-        expected_micro_batch_ns <= 0 ? 0 : (uint64_t)expected_micro_batch_ns / 1000000 + 1;
-}
-
-void qr_member_coverage_rejected(struct qr_member *m, int64_t now_ns) {
-    member_advance(m, now_ns);
-    m->need_new = true;
-    member_consider(m);
-}
-
-void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *text) {
-    member_advance(m, now_ns);
-    if (m->over || m->ending) return;
-    m->ending = true;
-    m->end_ns = m->now_ns;
-    m->end_code = code;
-    qr_text_cut(m->end_text, sizeof m->end_text, text ? text : "");
-    m->out.kind = QR_MESSAGE_DONE;
-    m->out.done = (struct qr_done){.code = code};
-    memcpy(m->out.done.text, m->end_text, sizeof m->end_text);
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (m->peer[i].connected && member_in_generation(m, i)) member_send(m, m->peer[i].conn);
-    member_consider(m);
-}
-
-void qr_member_leave(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *why) {
-    member_advance(m, now_ns);
-    if (m->over) return;
-    send_goodbye(m, QR_GOODBYE_LEAVING, code, why ? why : "");
-    m->over = true;
-    m->active = false;
-}
-
 uint32_t qr_member_conn(const struct qr_member *m, uint32_t index) {
     return index < QR_MAX_MEMBERS && m->peer[index].connected ? m->peer[index].conn : 0;
 }
@@ -601,4 +355,64 @@ unsigned qr_member_n_connected(const struct qr_member *m) {
     unsigned n = 0;
     for (uint32_t i = 0; i < m->opt.n_peers; i++) n += is_responding(&m->peer[i]);
     return n;
+}
+
+/* ---- events: the trainer ---- */
+
+void qr_member_set_held(struct qr_member *m, const struct qr_held *held) { m->held = *held; }
+
+static void on_trainer(struct qr_member *m, const struct qr_member_event *e) {
+    m->turns = e->turns;
+    m->micro_batch_ms = e->micro_batch_ns <= 0 ? 0 : (uint64_t)e->micro_batch_ns / 1000000 + 1;
+    if (e->polled) m->polled = *e->polled;
+}
+
+static void on_rejected(struct qr_member *m, const struct qr_member_event *e) {
+    (void)e;
+    m->need_new = true;
+}
+
+static void on_end(struct qr_member *m, const struct qr_member_event *e) {
+    if (m->ending) return;
+    m->ending = true;
+    m->end_ns = m->now_ns;
+    m->end_code = e->code;
+    qr_text_cut(m->end_text, sizeof m->end_text, e->text ? e->text : "");
+    m->out.kind = QR_MESSAGE_DONE;
+    m->out.done = (struct qr_done){.code = e->code};
+    memcpy(m->out.done.text, m->end_text, sizeof m->end_text);
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (m->peer[i].connected && member_in_generation(m, i)) member_send(m, m->peer[i].conn);
+}
+
+static void on_leave(struct qr_member *m, const struct qr_member_event *e) {
+    member_send_goodbye(m, QR_GOODBYE_LEAVING, e->code, e->text ? e->text : "");
+    m->over = true;
+    m->active = false;
+}
+
+/* ---- all events ---- */
+
+void qr_member_handle(struct qr_member *m, int64_t now_ns, const struct qr_member_event *e) {
+    static void (*const on[])(struct qr_member * m, const struct qr_member_event *e) = {
+        [QR_EVENT_START] = on_start,
+        [QR_EVENT_UP] = on_up,
+        [QR_EVENT_DOWN] = on_down,
+        [QR_EVENT_MESSAGE] = on_message,
+        [QR_EVENT_MALFORMED] = on_malformed,
+        [QR_EVENT_DATA_UP] = member_on_data_up,
+        [QR_EVENT_DATA_DOWN] = member_on_data_down,
+        [QR_EVENT_TRAINER] = on_trainer,
+        [QR_EVENT_REJECTED] = on_rejected,
+        [QR_EVENT_END] = on_end,
+        [QR_EVENT_LEAVE] = on_leave,
+    };
+    bool reports = e->kind == QR_EVENT_TRAINER; /* No check depends on it at once. */
+    if (!reports) advance_time(m, now_ns);
+    if (on[e->kind] && (!m->over || e->kind == QR_EVENT_UP)) on[e->kind](m, e);
+    if (reports || !m->started) return;
+    /* Every check that time or a change of the peers may trigger. */
+    if (!m->over) check_all_peers(m);
+    if (!m->over) member_check_mismatch(m);
+    if (!m->over && !m->ending) member_consider_proposing(m);
 }

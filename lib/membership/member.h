@@ -1,24 +1,22 @@
 /* membership/member.h — group membership: the rules of protocol.md §4 as a pure state machine.
  *
- * What      Events and the time go in (the functions below), actions come out (the emit callback).
- *           No clock, no I/O, no threads, no log: a log line is an action. Only qr_member_new
+ * What      Events and the time go in (qr_member_handle), actions come out (the emit callback). No
+ *           clock, no I/O, no threads, no log: a log line is an action. Only qr_member_new
  *           allocates. member.md names the function that keeps each rule.
- * Order     qr_member_new, qr_member_set_plan, qr_member_set_held, qr_member_start; then events
- *           until DONE or STOP: QR_LINK_UP → qr_member_up, DOWN → qr_member_down, MESSAGE → decode,
- *           then qr_member_message, or qr_member_malformed where decoding fails. After each poll
- *           without an event, and at qr_member_deadline_ns at the latest: qr_member_tick.
- * Driver    group.c (real links) and the simulator own the link. Actions are emitted during a call,
- *           in order, and may point into the machine: use them before returning. emit must not
- *           call the machine, except qr_member_set_held.
- * Trainer   The state set by qr_member_set_held must be true at every call of the machine: change
- *           the state and report it under one lock, also when handling BEGIN (micro-batches
- *           dropped or added). From SUSPEND to BEGIN the trainer sends, receives and applies
- *           nothing; it may continue to compute.
- * Dialing   qr_member_start emits DIAL for every lower index. A lower index dials too when no
- *           newcomer has connected for a second; so does a peer that received an address hint. One
- *           connection of each pair stays.
+ * Order     qr_member_new, qr_member_set_plan, qr_member_set_held, START; then events until DONE or
+ *           STOP. After each poll of the link without an event, and at qr_member_deadline_ns at the
+ *           latest: TICK.
+ * Driver    control.c (real links) and the simulator own the link. Actions are emitted during
+ *           qr_member_handle, in order, and may point into the machine: use them before returning.
+ *           emit must not call the machine, except qr_member_set_held.
+ * Trainer   From SUSPEND to BEGIN the trainer takes, sends, receives and applies nothing; it may
+ *           continue to compute. At SUSPEND, and at BEGIN (micro-batches kept or dropped), emit
+ *           sets the state that the trainer holds from then on: a promise and a Begin report it.
+ * Dialing   START emits DIAL for every lower index. A lower index dials too when no newcomer has
+ *           connected for a second; so does a peer that received an address hint. One connection of
+ *           each pair stays.
  * Errors    none are returned; fatal conditions are STOP actions.
- * Threads   none of its own: callers hold one lock. Cost: microseconds; a heartbeat to 63 peers is
+ * Threads   none of its own: one thread at a time. Cost: microseconds; a heartbeat to 63 peers is
  *           the longest.
  */
 #ifndef QR_MEMBERSHIP_MEMBER_H
@@ -149,56 +147,67 @@ struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_e
                                 void *ctx);
 void qr_member_free(struct qr_member *m); /* NULL is fine */
 
-/* Sets the plan of this process. Call before qr_member_start.
+/* Sets the plan of this process. Call before START.
  *
  * Args:     epochs      epochs that this process would train
  *           reductions  per epoch; 0: not known, then no state counts as beyond the end
  */
 void qr_member_set_plan(struct qr_member *m, uint64_t epochs, uint64_t reductions);
-/* Dials and starts the timers. First call. With n_peers 1 a generation begins at once. */
-void qr_member_start(struct qr_member *m, int64_t now_ns);
-/* Reports a new connection; a hello is sent.
+
+enum qr_member_event_kind {
+    QR_EVENT_START, /* first: dial, start the timers. With n_peers 1 a generation begins at once */
+    /* conn, outgoing, index = the dial's tag, text: a new connection, and the IP address of its
+     * other end, if the link knows it. Other peers get the address as a hint, unless it is
+     * loopback. */
+    QR_EVENT_UP,
+    QR_EVENT_DOWN,      /* conn, text = the reason, may be NULL: a connection closed */
+    QR_EVENT_MESSAGE,   /* conn, message */
+    QR_EVENT_MALFORMED, /* conn, text: bytes that do not decode, and why; it is closed */
+    QR_EVENT_TICK,
+    /* index, incarnation: the data stream to this process of a peer is up (both have greeted). A
+     * peer counts as reachable only over control and data (rule 1). */
+    QR_EVENT_DATA_UP,
+    /* index, text, lost: that stream broke; it is dialed again. lost: work of the active generation
+     * may be lost, so a new one is requested after 30 ms. A member of the last generation stays
+     * reachable until its silence shows otherwise; any other peer only when its stream is up. */
+    QR_EVENT_DATA_DOWN,
+    /* turns, micro_batch_ns, polled: progress of the training thread. Emits nothing. */
+    QR_EVENT_TRAINER,
+    QR_EVENT_REJECTED, /* a coverage check failed: a new generation is needed (held.refusals) */
+    /* code (QR_OK or the error), text (sent to all, may be NULL): end the run, at the leader only.
+     * Done is sent to all; DONE follows at the last goodbye or after 5 s. */
+    QR_EVENT_END,
+    /* code, text (sent to all, may be NULL): leave before the end, with a goodbye to all. At a code
+     * other than QR_CANCELLED (asked to stop) the others log a warning. Only CLOSE follows. */
+    QR_EVENT_LEAVE,
+};
+struct qr_member_event {
+    enum qr_member_event_kind kind;
+    uint32_t conn, index;
+    bool outgoing, lost;
+    enum qr_code code;
+    const char *text;
+    const struct qr_message *message;
+    const uint8_t *incarnation;
+    /* TRAINER: any number that changes while the trainer computes, or waits in a loop of its own;
+     * time of a micro-batch, 0: not computing. polled: how it polled the data streams of the active
+     * generation, NULL: as before. Two peers that both poll without a pause send each other beats.
+     * After 1.6 s plus allow_ns without one, neither counts as reachable by the other until a new
+     * stream is up. */
+    uint64_t turns;
+    int64_t micro_batch_ns;
+    const struct qr_poll_report *polled;
+};
+/* Handles an event, and then everything that the time requires.
  *
- * Args:     conn      the link's id of the connection
- *           outgoing  this process dialed
- *           tag       of the dial: the peer's index
+ * Args:     e  borrowed for the call
  */
-void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgoing, uint32_t tag);
-/* Sets the IP address of the connection's other end, where the link knows it. Call after
- * qr_member_up. Other peers receive the address as a hint, unless it is a loopback address. Emits
- * nothing. */
-void qr_member_set_host(struct qr_member *m, uint32_t conn, const char *host);
-/* Reports that a connection closed; reason is for the log, may be NULL. */
-void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason);
-/* Handles a decoded message of a connection. */
-void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn,
-                       const struct qr_message *msg);
-/* Closes a connection that sent bytes that do not decode; what is for the log. */
-void qr_member_malformed(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what);
-/* Runs what the time requires. Call at the deadline. */
-void qr_member_tick(struct qr_member *m, int64_t now_ns);
+void qr_member_handle(struct qr_member *m, int64_t now_ns, const struct qr_member_event *e);
 /* Returns the time of the next tick; never later than one heartbeat. */
 int64_t qr_member_deadline_ns(const struct qr_member *m);
 
-/* Sets the trainer's state (see Trainer above): before the start, after each applied state, and
- * after each micro-batch that is finished or dropped. Copied. */
+/* Sets the trainer's state (see Trainer above): before the start, and before each event. Copied. */
 void qr_member_set_held(struct qr_member *m, const struct qr_held *held);
-/* Sets the trainer's progress: any number that changes while the trainer computes, or waits in a
- * loop of its own. expected_micro_batch_ns 0: not computing. */
-void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_micro_batch_ns);
-/* Reports that the data stream to this process of a peer is up (both have greeted). A peer counts
- * as reachable only over control and data (rule 1). */
-void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index,
-                       const uint8_t incarnation[QR_INCARNATION_BYTES]);
-/* Reports that the data stream broke; it is dialed again. lost: work of the active generation may
- * be lost, so a new one is requested after 30 ms. A member of the last generation stays reachable
- * until its silence shows otherwise; any other peer only when its stream is up again. */
-void qr_member_data_down(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason,
-                         bool lost);
-/* Reports how the training thread has polled the data streams of the active generation. Two peers
- * that both poll without a pause send each other beats. After 1.6 s plus allow_ns without one,
- * neither counts as reachable by the other until a new stream is up. Emits nothing. */
-void qr_member_set_poll_report(struct qr_member *m, const struct qr_poll_report *how);
 /* Returns the generation with a Begin that may still come: promised, its proposer not lost since.
  * False: none. */
 bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret);
@@ -207,25 +216,6 @@ bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret);
 bool qr_member_awaits_data(const struct qr_member *m);
 /* Returns whether the peer answers, and its stream has been down for 3 s or passes nothing. */
 bool qr_member_lacks_data(const struct qr_member *m, uint32_t index);
-/* Requests a new proposal after a coverage check failed in this reduction (held.refusals counts
- * them). */
-void qr_member_coverage_rejected(struct qr_member *m, int64_t now_ns);
-
-/* Ends the run, at the leader only: sends Done to all, then emits DONE at the last goodbye or after
- * 5 s.
- *
- * Args:     code  QR_OK or the error
- *           text  sent to all, may be NULL
- */
-void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *text);
-/* Leaves before the end (drain, or an error of its own): sends a goodbye to all. Only CLOSE is
- * emitted afterwards.
- *
- * Args:     code  QR_CANCELLED when asked to stop; at any other code the others log a warning
- *           why   sent to the others, may be NULL
- */
-void qr_member_leave(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *why);
-
 /* Returns the ring's settings as far as they are known: those of the own generation, else of a
  * reachable member of another, else the own. Borrowed until the next event. */
 const struct qr_common *qr_member_common(const struct qr_member *m);

@@ -7,10 +7,6 @@
 
 #include "membership/member_impl.h"
 
-bool member_passes_data(const struct peer *p) {
-    return p->data == DATA_UP || p->data == DATA_BROKEN;
-}
-
 static void data_set_state(struct qr_member *m, struct peer *p, enum data_state s) {
     if (p->data == s) return;
     p->data = s;
@@ -23,16 +19,16 @@ void member_data_new_process(struct qr_member *m, uint32_t index) {
     p->data_broken_ns = 0;
     p->data = DATA_UP; /* Makes data_set_state() restart the time. */
     data_set_state(m, p, DATA_NONE);
-    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_PEER,
-                                               .index = index,
-                                               .incarnation = p->incarnation,
-                                               .data_port = p->data_port,
-                                               .text = p->host});
+    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_PEER,
+                                              .index = index,
+                                              .incarnation = p->incarnation,
+                                              .data_port = p->data_port,
+                                              .text = p->host});
 }
 
 void member_data_redial(struct qr_member *m, uint32_t i) {
     if (m->peer[i].data != DATA_NONE || i > m->opt.index) return; /* The higher index dials. */
-    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
+    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
 }
 
 void member_data_begun(struct qr_member *m) {
@@ -43,26 +39,19 @@ void member_data_begun(struct qr_member *m) {
     }
 }
 
-uint64_t member_no_data(const struct qr_member *m) {
-    uint64_t set = 0;
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (m->peer[i].connected && m->peer[i].data == DATA_BAD) set |= index_bit(i);
-    return set;
-}
-
 /* The generation cannot continue; the next one leaves out one of the two peers. */
 static void abandon_stream(struct qr_member *m, uint32_t i) {
     data_set_state(m, &m->peer[i], DATA_BAD);
     if (m->active && member_in_generation(m, i)) m->need_new = true;
-    m->emit(m->ctx,
-            &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i, .silent = true});
+    member_emit(m,
+                &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i, .silent = true});
     member_heartbeats(m);
 }
 
 void member_data_renew(struct qr_member *m, uint32_t i) {
     if (!member_passes_data(&m->peer[i]) || m->peer[i].gone) return;
     data_set_state(m, &m->peer[i], DATA_NONE);
-    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
+    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
 }
 
 /* Returns for how long both ends have polled, as far as this process knows, without a message from
@@ -132,37 +121,25 @@ void member_on_no_data(struct qr_member *m, uint32_t from, uint64_t before, uint
 
 /* ---- reports of the caller ---- */
 
-void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index,
-                       const uint8_t incarnation[QR_INCARNATION_BYTES]) {
-    member_advance(m, now_ns);
-    struct peer *p = &m->peer[index];
-    if (m->over || !p->known || !same_inc(p->incarnation, incarnation) || p->data == DATA_UP)
-        return;
+void member_on_data_up(struct qr_member *m, const struct qr_member_event *e) {
+    struct peer *p = &m->peer[e->index];
+    if (!p->known || !same_inc(p->incarnation, e->incarnation) || p->data == DATA_UP) return;
     if (p->data == DATA_BAD || p->data_warned)
         member_log(m, QR_LOG_INFO, "%s: data connection is up after %.1f s",
-                   qr_member_peer_text(m, index), (double)(m->now_ns - p->data_since_ns) / 1e9);
+                   qr_member_peer_text(m, e->index), (double)(m->now_ns - p->data_since_ns) / 1e9);
     data_set_state(m, p, DATA_UP);
     member_reset_backoff(m);
     member_heartbeats_soon(m);
-    member_consider(m);
 }
 
-void qr_member_data_down(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason,
-                         bool lost) {
-    member_advance(m, now_ns);
-    struct peer *p = &m->peer[index];
-    bool member = m->formed && member_in_generation(m, index);
-    if (m->over) return;
+void member_on_data_down(struct qr_member *m, const struct qr_member_event *e) {
+    struct peer *p = &m->peer[e->index];
+    bool member = member_in_generation(m, e->index);
     if (p->data == DATA_UP) data_set_state(m, p, member ? DATA_BROKEN : DATA_NONE);
-    member_log(m, QR_LOG_DEBUG, "%s: data connection broke (%s)", qr_member_peer_text(m, index),
-               reason);
-    if (lost && m->active && member && !m->ending && !p->data_broken_ns)
+    member_log(m, QR_LOG_DEBUG, "%s: data connection broke (%s)", qr_member_peer_text(m, e->index),
+               e->text);
+    if (e->lost && m->active && member && !m->ending && !p->data_broken_ns)
         p->data_broken_ns = m->now_ns;
-    member_consider(m);
-}
-
-void qr_member_set_poll_report(struct qr_member *m, const struct qr_poll_report *how) {
-    m->polled = *how;
 }
 
 bool qr_member_awaits_data(const struct qr_member *m) {

@@ -18,7 +18,7 @@ static void dial_cancel(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
     if (!p->dial.on) return;
     p->dial.on = p->dial.by_hint = false;
-    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_HANG_UP, .index = i});
+    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_HANG_UP, .index = i});
 }
 
 static void dial_start(struct qr_member *m, uint32_t i, bool by_hint) {
@@ -28,9 +28,9 @@ static void dial_start(struct qr_member *m, uint32_t i, bool by_hint) {
     p->dial.by_hint = by_hint;
     p->dial.at_ns = 0;
     p->dial.until_ns = is_lower(m, i) && !by_hint ? 0 : m->now_ns + DIAL_NS;
-    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_DIAL,
-                                               .index = i,
-                                               .text = by_hint ? p->hint : m->opt.peers[i]});
+    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_DIAL,
+                                              .index = i,
+                                              .text = by_hint ? p->hint : m->opt.peers[i]});
 }
 
 /* Handshakes take longer while many peers connect. */
@@ -52,7 +52,7 @@ void member_dial_first(struct qr_member *m) {
     }
 }
 
-void member_dial_rejected(struct qr_member *m, uint32_t i) {
+static void dial_rejected(struct qr_member *m, uint32_t i) {
     dial_cancel(m, i);
     dial_schedule(m, i, REDIAL_NS);
 }
@@ -107,6 +107,44 @@ void member_check_dial(struct qr_member *m, uint32_t i) {
     if (p->dial.at_ns && m->now_ns >= p->dial.at_ns) dial_start(m, i, false);
 }
 
+/* ---- lost connections ---- */
+
+/* Marks the connection as closed. After the last connection of a peer with other settings, the
+ * mismatch expires MISMATCH_KEEP_NS later. */
+void member_free_conn(struct qr_member *m, struct member_conn *c) {
+    bool last = c->state == CONN_MISMATCH;
+    c->state = CONN_FREE;
+    for (const struct member_conn *o = m->conns; o < m->conns + MAX_CONNS; o++)
+        last = last && !(o->state == CONN_MISMATCH && o->index == c->index);
+    if (last) m->peer[c->index].mismatch.down_ns = m->now_ns;
+}
+
+void member_close(struct qr_member *m, struct member_conn *c) {
+    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
+    member_free_conn(m, c);
+    if (c->outgoing) dial_rejected(m, c->tag);
+}
+
+/* Handles the loss of a peer: its connection broke, it fell silent, or it left. */
+void member_peer_lost(struct qr_member *m, uint32_t index, const char *reason) {
+    const struct peer *p = &m->peer[index];
+    if (is_promised_to(m, index)) m->promise_exclusive = false;
+    if (m->over || m->ending) return;
+    /* The departure of this peer was logged already; a warning here would hide an earlier error. */
+    member_log(m, p->gone ? QR_LOG_DEBUG : QR_LOG_WARNING, "%s: %s", qr_member_peer_text(m, index),
+               reason);
+    member_heartbeats_soon(m);
+}
+
+void member_peer_down(struct qr_member *m, uint32_t index, const char *reason) {
+    struct peer *p = &m->peer[index];
+    if (!p->connected) return;
+    bool was_silent = p->silent;
+    p->connected = p->silent = false;
+    member_dial_down(m, index);
+    if (!was_silent) member_peer_lost(m, index, reason);
+}
+
 /* ---- crossed connections ---- */
 
 static bool dialed_by_higher(const struct qr_member *m, const struct member_conn *c,
@@ -132,7 +170,7 @@ bool member_dial_resolve(struct qr_member *m, struct member_conn *c, uint32_t in
         }
         make_spare(m, old);
     } else if (old) {
-        m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = old->id});
+        member_emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = old->id});
         old->state = CONN_FREE;
     }
     /* An open connection is resolved when its hello arrives. */
@@ -154,7 +192,7 @@ bool member_use_spare(struct qr_member *m, uint32_t index) {
 
 void member_check_spare(struct qr_member *m, struct member_conn *c) {
     if (c->state != CONN_PEER || !c->spare_ns || m->now_ns < c->spare_ns) return;
-    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
+    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
     c->state = CONN_FREE;
     if (c->outgoing) dial_cancel(m, c->index);
 }

@@ -180,37 +180,75 @@ static inline bool same_inc(const uint8_t *a, const uint8_t *b) {
     return __builtin_memcmp(a, b, QR_INCARNATION_BYTES) == 0;
 }
 
-/* ---- member.c ---- */
+/* The process at the name's index, this one included, is the named one. */
+static inline bool is_process(const struct qr_member *m, const struct qr_member_name *name) {
+    return same_inc(m->peer[name->index].incarnation, name->incarnation);
+}
+static inline bool is_promised_to(const struct qr_member *m, uint32_t index) {
+    return m->promised.number && m->promised.index == index &&
+           same_inc(m->promised.incarnation, m->peer[index].incarnation);
+}
+/* The links changed: earlier rejections may be obsolete, so proposing starts afresh. */
+static inline void member_reset_backoff(struct qr_member *m) {
+    m->backoff_until_ns = m->now_ns;
+    m->backoff_doublings = 0;
+}
+
+/* Files in this order: each uses only those before it. */
+
+/* ---- member_base.c ---- */
+/* Fills base and the members' holder/keep/kept of *b, where the members' names are set; held[r] is
+ * rank r's. NONE: all members read the last checkpoint. */
+enum base_choice { BASE_OK, BASE_SPLIT, BASE_NONE, BASE_REFUSED_TWICE };
+enum base_choice member_choose_base(const struct qr_held *held,
+                                    const struct qr_member_faults *faults, struct qr_begin *b);
+
+/* ---- member_reach.c ---- */
+struct member_conn *member_conn(struct qr_member *m, uint32_t id);
+/* A member of the last generation, active or suspended; established: as the same process. */
+bool member_in_generation(const struct qr_member *m, uint32_t index);
+bool member_is_established(const struct qr_member *m, uint32_t index);
+bool member_passes_data(const struct peer *p);
+/* The peer answers, over its control connection and over its data stream. */
+bool member_reaches(const struct qr_member *m, uint32_t index);
+/* Both list each other; a or b may be this worker. */
+bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b);
+/* Number of computing members in the set. */
+unsigned member_n_computing(const struct qr_member *m, uint64_t set);
+/* Update peer.reaches: after a change of this peer's beat.heard; of any incarnation. */
+void member_reports_changed(struct qr_member *m, uint32_t index);
+void member_incarnation_changed(struct qr_member *m);
+uint64_t member_no_data(const struct qr_member *m);
+
+/* ---- member_send.c ---- */
+void member_emit(struct qr_member *m, const struct qr_member_action *a);
 void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) QR_PRINTF(3, 4);
-void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_reason why,
-                 const char *text);
-void member_finish(struct qr_member *m, enum qr_code code, const char *text); /* at a Done */
-void member_send(struct qr_member *m, uint32_t conn);                         /* sends m->out */
-void member_broadcast(struct qr_member *m);  /* m->out, to all connected peers */
-void member_heartbeat(struct qr_member *m);  /* builds the next one in m->out */
-void member_heartbeats(struct qr_member *m); /* builds one and sends it to all */
+void member_send(struct qr_member *m, uint32_t conn); /* sends m->out */
+void member_broadcast(struct qr_member *m);           /* m->out, to all connected peers */
+void member_heartbeats(struct qr_member *m);          /* builds one and sends it to all */
 /* The same for a change that each peer may cause: a large ring sends such changes together, since
  * each broadcast costs as many messages as there are peers. */
 void member_heartbeats_soon(struct qr_member *m);
 /* Extra time for waits while no generation has begun and many peers are connected. */
 int64_t member_forming_ns(const struct qr_member *m);
+void member_send_goodbye(struct qr_member *m, enum qr_goodbye_reason why, enum qr_code code,
+                         const char *text);
+void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_reason why,
+                 const char *text);
+void member_finish(struct qr_member *m, enum qr_code code, const char *text); /* at a Done */
 /* Ends this process and, by a Done, every reachable peer with the same error. */
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text);
-void member_advance(struct qr_member *m, int64_t now_ns); /* advances the time */
-/* Closes a connection. If this process dialed it, schedules the next dial; a spare connection is
- * not counted as a loss. */
-void member_close(struct qr_member *m, struct member_conn *c);
-struct member_conn *member_conn(struct qr_member *m, uint32_t id);
-void member_peer_down(struct qr_member *m, uint32_t index, const char *reason);
-/* A member of the last generation, active or suspended. */
-bool member_in_generation(const struct qr_member *m, uint32_t index);
-/* After each event: runs every check that time or a change of the peers may trigger. */
-void member_consider(struct qr_member *m);
 
-/* ---- member_dial.c: dialing, address hints ---- */
+/* ---- member_dial.c: dialing, lost connections, address hints ---- */
+/* Marks the connection as closed; closes it. If this process dialed it, schedules the next dial; a
+ * spare connection is not counted as a loss. */
+void member_free_conn(struct qr_member *m, struct member_conn *c);
+void member_close(struct qr_member *m, struct member_conn *c);
+/* The peer's last connection is lost. Lost: it broke, or the peer is silent. */
+void member_peer_down(struct qr_member *m, uint32_t index, const char *reason);
+void member_peer_lost(struct qr_member *m, uint32_t index, const char *reason);
 void member_dial_first(struct qr_member *m);
-void member_dial_rejected(struct qr_member *m, uint32_t index); /* the peer closed it */
-void member_dial_down(struct qr_member *m, uint32_t index);     /* the peer is not connected */
+void member_dial_down(struct qr_member *m, uint32_t index); /* the peer is not connected */
 void member_check_dial(struct qr_member *m, uint32_t index);
 /* Returns the time of the next dial; INT64_MAX: none. */
 int64_t member_dial_due_ns(const struct qr_member *m, uint32_t index);
@@ -223,53 +261,6 @@ void member_check_spare(struct qr_member *m, struct member_conn *c);
 void member_send_hints(struct qr_member *m);
 void member_on_addresses(struct qr_member *m, const struct qr_addresses *a);
 
-/* ---- member_hello.c ---- */
-void member_send_hello(struct qr_member *m, uint32_t conn);
-void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr_hello *h);
-void member_on_field(struct qr_member *m, struct member_conn *c, const struct qr_field_text *f);
-bool member_mismatched(struct qr_member *m); /* a named peer answers with another job hash now */
-void member_check_mismatch(struct qr_member *m);
-void member_mismatch_goodbye(struct qr_member *m, uint32_t index);
-
-/* ---- member_propose.c ---- */
-
-/* Update peer.reaches: after a change of this peer's beat.heard; of any incarnation. */
-void member_reports_changed(struct qr_member *m, uint32_t index);
-void member_incarnation_changed(struct qr_member *m);
-
-/* The links changed: earlier rejections may be obsolete, so proposing starts afresh. */
-void member_reset_backoff(struct qr_member *m);
-/* The peer answers, over its control connection and over its data stream. */
-bool member_reaches(const struct qr_member *m, uint32_t index);
-/* Number of computing members in the set. */
-unsigned member_n_computing(const struct qr_member *m, uint64_t set);
-/* Both list each other; a or b may be this worker. */
-bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b);
-uint64_t member_set(const struct qr_member *m);
-void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propose *p);
-void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promise *p);
-void member_on_busy(struct qr_member *m, const struct qr_busy *b);
-void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *b);
-/* Proposes when rule 3 requires it; stops when the time to form is over. */
-void member_consider_proposing(struct qr_member *m);
-/* Counts a drop, by a Begin without the peer or by its silence. */
-void member_dropped(struct qr_member *m, struct peer *p);
-int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a,
-                       const struct qr_gen_id *b);
-
-/* ---- member_data.c: rule 1 for the data streams ---- */
-bool member_passes_data(const struct peer *p);
-void member_data_new_process(struct qr_member *m, uint32_t index); /* a new process answers */
-/* Replaces a stream after silence: TCP would retransmit at growing intervals, also after the
- * network path has recovered. */
-void member_data_renew(struct qr_member *m, uint32_t i);
-/* The peer answers again: dial its data port now, without waiting for the next attempt. */
-void member_data_redial(struct qr_member *m, uint32_t i);
-void member_data_begun(struct qr_member *m); /* at a Begin */
-void member_check_data(struct qr_member *m, uint32_t index);
-uint64_t member_no_data(const struct qr_member *m);
-/* Handles the no_data set of a peer's heartbeat. */
-void member_on_no_data(struct qr_member *m, uint32_t from, uint64_t before, uint64_t now);
 /* ---- member_common.c: settings that may differ ---- */
 static inline unsigned member_min_workers(const struct qr_member *m) {
     return qr_member_common(m)->min_workers;
@@ -288,11 +279,36 @@ void member_log_own_wrong_state(struct qr_member *m, const struct qr_begin *b);
 void member_states_text(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b,
                         char *ret, size_t cap);
 
-/* ---- member_base.c ---- */
-/* Fills base and the members' holder/keep/kept of *b, where the members' names are set; held[r] is
- * rank r's. NONE: all members read the last checkpoint. */
-enum base_choice { BASE_OK, BASE_SPLIT, BASE_NONE, BASE_REFUSED_TWICE };
-enum base_choice member_choose_base(const struct qr_held *held,
-                                    const struct qr_member_faults *faults, struct qr_begin *b);
+/* ---- member_data.c: rule 1 for the data streams ---- */
+void member_data_new_process(struct qr_member *m, uint32_t index); /* a new process answers */
+/* Replaces a stream after silence: TCP would retransmit at growing intervals, also after the
+ * network path has recovered. */
+void member_data_renew(struct qr_member *m, uint32_t i);
+/* The peer answers again: dial its data port now, without waiting for the next attempt. */
+void member_data_redial(struct qr_member *m, uint32_t i);
+void member_data_begun(struct qr_member *m); /* at a Begin */
+void member_check_data(struct qr_member *m, uint32_t index);
+/* Handles the no_data set of a peer's heartbeat. */
+void member_on_no_data(struct qr_member *m, uint32_t from, uint64_t before, uint64_t now);
+void member_on_data_up(struct qr_member *m, const struct qr_member_event *e);
+void member_on_data_down(struct qr_member *m, const struct qr_member_event *e);
+
+/* ---- member_hello.c ---- */
+void member_send_hello(struct qr_member *m, uint32_t conn);
+void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr_hello *h);
+void member_on_field(struct qr_member *m, struct member_conn *c, const struct qr_field_text *f);
+bool member_mismatched(struct qr_member *m); /* a named peer answers with another job hash now */
+void member_check_mismatch(struct qr_member *m);
+void member_mismatch_goodbye(struct qr_member *m, uint32_t index);
+
+/* ---- member_propose.c ---- */
+void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propose *p);
+void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promise *p);
+void member_on_busy(struct qr_member *m, const struct qr_busy *b);
+void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *b);
+/* Proposes when rule 3 requires it; stops when the time to form is over. */
+void member_consider_proposing(struct qr_member *m);
+/* Counts a drop, by a Begin without the peer or by its silence. */
+void member_dropped(struct qr_member *m, struct peer *p);
 
 #endif

@@ -6,52 +6,20 @@
 
 #include "membership/member_impl.h"
 
-int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a,
+static int compare_ids(const struct qr_member *m, const struct qr_gen_id *a,
                        const struct qr_gen_id *b) {
     if (m->opt.faults.id_is_number) return a->number < b->number ? -1 : a->number > b->number;
     return qr_gen_id_compare(a, b);
 }
 
-/* ---- rule 1: reachability ---- */
-static bool propose_passes_data(const struct qr_member *m, const struct peer *p) {
-    return member_passes_data(p) || m->opt.faults.control_is_enough;
-}
-
-bool member_reaches(const struct qr_member *m, uint32_t index) {
-    const struct peer *p = &m->peer[index];
-    return index != m->opt.index && is_responding(p) && !p->gone && !p->frozen &&
-           propose_passes_data(m, p);
-}
-
-static bool lists_peer(const struct qr_member *m, uint32_t a, uint32_t b) {
-    if (a == m->opt.index) return member_reaches(m, b);
-    return m->peer[a].reaches & index_bit(b);
-}
-
-static uint64_t reported_peers(const struct qr_member *m, const struct qr_heartbeat *h) {
+static uint64_t begin_set(const struct qr_begin *b) {
     uint64_t set = 0;
-    for (uint32_t i = 0; i < h->n_heard; i++)
-        if (same_inc(h->heard[i].incarnation, m->peer[h->heard[i].index].incarnation))
-            set |= index_bit(h->heard[i].index);
+    for (uint32_t r = 0; r < b->n_members; r++) set |= index_bit(b->member[r].name.index);
     return set;
 }
 
-void member_reports_changed(struct qr_member *m, uint32_t index) {
-    m->peer[index].reaches = reported_peers(m, &m->peer[index].beat);
-}
-
-void member_incarnation_changed(struct qr_member *m) {
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) member_reports_changed(m, i);
-}
-
-bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) {
-    return lists_peer(m, a, b) && lists_peer(m, b, a);
-}
-
-unsigned member_n_computing(const struct qr_member *m, uint64_t set) {
-    unsigned n = 0;
-    for (uint64_t rest = set; rest; rest &= rest - 1) n += !m->peer[__builtin_ctzll(rest)].server;
-    return n;
+static bool is_own_name(const struct qr_member *m, const struct qr_member_name *name) {
+    return name->index == m->opt.index && is_process(m, name);
 }
 
 /* The peer reports this generation as active, or has sent no heartbeat since the generation began a
@@ -69,21 +37,12 @@ static bool generation_works(const struct qr_member *m) {
     for (uint32_t r = 0; r < b->n_members; r++) {
         uint32_t i = b->member[r].name.index;
         const struct peer *p = &m->peer[i];
-        if (!same_inc(p->incarnation, b->member[r].name.incarnation)) return false;
+        if (!is_process(m, &b->member[r].name)) return false;
         if (i != m->opt.index && !works_in_generation(m, p)) return false;
         for (uint32_t k = 0; k < r; k++)
             if (!member_linked(m, i, b->member[k].name.index)) return false;
     }
     return true;
-}
-
-/* A member of the last generation, as the same process. */
-static bool is_established(const struct qr_member *m, uint32_t i) {
-    const struct qr_begin *b = &m->generation.begin;
-    for (uint32_t r = 0; m->formed && r < b->n_members; r++)
-        if (b->member[r].name.index == i)
-            return same_inc(b->member[r].name.incarnation, m->peer[i].incarnation);
-    return false;
 }
 
 static bool works_in_other(const struct qr_member *m, uint32_t i) {
@@ -94,18 +53,17 @@ static bool works_in_other(const struct qr_member *m, uint32_t i) {
  * already in the set; members of the last generation first, then members of another, then
  * newcomers. A working generation is the starting point: its members would reject a set that leaves
  * one of them out, this worker included. */
-uint64_t member_set(const struct qr_member *m) {
+static uint64_t find_set(const struct qr_member *m) {
     uint64_t set = 0, order[3] = {0}, me = index_bit(m->opt.index);
     bool works = generation_works(m);
-    for (uint32_t r = 0; works && r < m->generation.begin.n_members; r++)
-        set |= index_bit(m->generation.begin.member[r].name.index);
+    if (works) set = begin_set(&m->generation.begin);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
         bool kept = m->active && member_in_generation(m, i);
         if ((set | me) & index_bit(i) || !member_linked(m, m->opt.index, i) ||
             m->now_ns < p->silent_until_ns || (!kept && m->now_ns < p->banned_until_ns))
             continue;
-        bool first = is_established(m, i) || m->opt.faults.newcomers_first;
+        bool first = member_is_established(m, i) || m->opt.faults.newcomers_first;
         order[first ? 0 : works_in_other(m, i) ? 1 : 2] |= index_bit(i);
     }
     for (int k = 0; k < 3; k++)
@@ -155,11 +113,6 @@ static void back_off_proposing(struct qr_member *m) {
     m->backoff_until_ns = m->now_ns + wait;
 }
 
-void member_reset_backoff(struct qr_member *m) {
-    m->backoff_until_ns = m->now_ns;
-    m->backoff_doublings = 0;
-}
-
 bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret) {
     *ret = m->promised;
     return m->promised.number && m->promise_exclusive && !m->active;
@@ -170,7 +123,7 @@ bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret) {
 static void suspend_member(struct qr_member *m) {
     m->active = false;
     m->idle_ns = m->now_ns;
-    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_SUSPEND});
+    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_SUSPEND});
     member_heartbeats(m); /* Lets the others see at once that the generation no longer works. */
 }
 
@@ -202,12 +155,11 @@ void member_dropped(struct qr_member *m, struct peer *p) {
 /* Makes this generation the active one. */
 static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
     bool had = m->formed;
+    uint64_t set = begin_set(b);
     struct qr_generation *g = &m->generation;
     for (uint32_t i = 0; had && i < QR_MAX_MEMBERS; i++) {
         struct peer *p = &m->peer[i];
-        bool stays = false;
-        for (uint32_t r = 0; r < b->n_members; r++) stays = stays || b->member[r].name.index == i;
-        if (stays || !member_in_generation(m, i)) continue;
+        if ((set & index_bit(i)) || !member_in_generation(m, i)) continue;
         if (!p->fell_silent) member_dropped(m, p);
         p->fell_silent = false;
     }
@@ -230,7 +182,7 @@ static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
         m->peer[i].differs_since_ns = -1;
         m->peer[i].turns_ns = m->now_ns;
     }
-    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_BEGIN, .generation = g});
+    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_BEGIN, .generation = g});
     member_heartbeats(m);
 }
 
@@ -311,7 +263,7 @@ static bool member_differs(struct qr_member *m) {
         struct peer *p = &m->peer[i];
         if (!member_in_generation(m, i) || !member_reaches(m, i)) continue;
         bool differs = qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) != 0 ||
-                       member_compare_ids(m, &p->beat.promised, &m->generation.begin.id) > 0;
+                       compare_ids(m, &p->beat.promised, &m->generation.begin.id) > 0;
         if (!differs) p->differs_since_ns = -1;
         else if (p->differs_since_ns < 0) p->differs_since_ns = m->now_ns;
         yes = yes || (differs && m->now_ns - p->differs_since_ns >= DIFFERS_NS);
@@ -321,13 +273,9 @@ static bool member_differs(struct qr_member *m) {
 
 static bool same_as_active(const struct qr_member *m, uint64_t set) {
     const struct qr_begin *b = &m->generation.begin;
-    uint64_t now = 0;
-    for (uint32_t r = 0; r < b->n_members; r++) {
-        uint32_t i = b->member[r].name.index;
-        if (!same_inc(m->peer[i].incarnation, b->member[r].name.incarnation)) return false;
-        now |= index_bit(i);
-    }
-    return now == set;
+    for (uint32_t r = 0; r < b->n_members; r++)
+        if (!is_process(m, &b->member[r].name)) return false;
+    return begin_set(b) == set;
 }
 
 /* A member of the set was in a generation, so the next one is not the first. */
@@ -420,9 +368,7 @@ static bool promiser_is_gone(const struct qr_member *m) {
     for (uint32_t r = 0; r < q->propose.n_members; r++) {
         const struct qr_member_name *name = &q->propose.member[r];
         if (q->promised_ranks & index_bit(r)) continue;
-        if (!member_reaches(m, name->index) ||
-            !same_inc(m->peer[name->index].incarnation, name->incarnation))
-            return true;
+        if (!member_reaches(m, name->index) || !is_process(m, name)) return true;
     }
     return false;
 }
@@ -440,7 +386,7 @@ void member_consider_proposing(struct qr_member *m) {
     }
     bool differs = m->active && member_differs(m);
     if (generation_works(m)) m->worked_ns = m->now_ns;
-    uint64_t set = member_set(m);
+    uint64_t set = find_set(m);
     unsigned n_computing = member_n_computing(m, set);
     check_form_timeout(m, set);
     /* The generation cannot continue: a stream broke, or too few members are left. A member that
@@ -471,10 +417,10 @@ static bool displaces_member(const struct qr_member *m, const struct qr_propose 
     if (!m->worked_ns || m->now_ns - m->worked_ns >= EXCLUSIVE_NS || m->opt.faults.newcomers_first)
         return false;
     for (uint32_t k = 0; k < p->n_members; k++)
-        if (is_established(m, p->member[k].index)) named |= index_bit(p->member[k].index);
+        if (member_is_established(m, p->member[k].index)) named |= index_bit(p->member[k].index);
         else newcomers |= index_bit(p->member[k].index);
     for (uint32_t i = 0; newcomers && i < QR_MAX_MEMBERS; i++) {
-        bool all = !(named & index_bit(i)) && i != m->opt.index && is_established(m, i);
+        bool all = !(named & index_bit(i)) && i != m->opt.index && member_is_established(m, i);
         for (uint64_t rest = named; rest && all; rest &= rest - 1)
             all = member_linked(m, i, (uint32_t)__builtin_ctzll(rest));
         if (all) return true;
@@ -488,13 +434,11 @@ static const char *find_objection(const struct qr_member *m, uint32_t from,
     bool here = m->active && member_in_generation(m, from);
     if (!here && m->now_ns < m->peer[from].banned_until_ns)
         return "the proposer was lost repeatedly a moment ago";
-    if (member_compare_ids(m, &p->id, &m->promised) < 0 && !m->opt.faults.promise_any)
+    if (compare_ids(m, &p->id, &m->promised) < 0 && !m->opt.faults.promise_any)
         return "a greater id is promised";
-    bool other =
-        m->promised.index != from || !same_inc(m->promised.incarnation, m->peer[from].incarnation);
     bool exclusive =
         m->promised.number && m->promise_exclusive && m->now_ns - m->promised_ns < EXCLUSIVE_NS;
-    if (exclusive && other && m->promised.index < from)
+    if (exclusive && !is_promised_to(m, from) && m->promised.index < from)
         return "a lower index was promised within the last second";
     bool works = generation_works(m);
     for (uint32_t r = 0; works && r < m->generation.begin.n_members; r++) {
@@ -511,13 +455,11 @@ static const char *find_objection(const struct qr_member *m, uint32_t from,
 
 void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propose *p) {
     bool mine = false;
-    for (uint32_t k = 0; k < p->n_members; k++)
-        mine = mine || (p->member[k].index == m->opt.index &&
-                        same_inc(p->member[k].incarnation, m->opt.incarnation));
+    for (uint32_t k = 0; k < p->n_members; k++) mine = mine || is_own_name(m, &p->member[k]);
     if (!mine || p->id.index != from || !same_inc(p->id.incarnation, m->peer[from].incarnation) ||
         p->member[0].index != from)
         return;
-    int order = member_compare_ids(m, &p->id, &m->promised);
+    int order = compare_ids(m, &p->id, &m->promised);
     /* Never promise twice. */
     if (order == 0 && !m->opt.faults.id_is_number && !m->opt.faults.promise_any) return;
     if (p->id.number > m->highest) m->highest = p->id.number;
@@ -553,8 +495,7 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
     struct pending *q = &m->pending;
     if (!q->on || qr_gen_id_compare(&p->id, &q->propose.id) != 0) return;
     for (uint32_t r = 0; r < q->propose.n_members; r++)
-        if (q->propose.member[r].index == from &&
-            same_inc(q->propose.member[r].incarnation, m->peer[from].incarnation)) {
+        if (q->propose.member[r].index == from && is_process(m, &q->propose.member[r])) {
             q->promised_ranks |= index_bit(r);
             q->held[r] = p->held;
             q->common[r] = p->common;
@@ -569,11 +510,8 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
 }
 
 void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *b) {
-    bool mine = false,
-         promised = m->promised.number && member_compare_ids(m, &b->id, &m->promised) == 0;
-    for (uint32_t r = 0; r < b->n_members; r++)
-        mine = mine || (b->member[r].name.index == m->opt.index &&
-                        same_inc(b->member[r].name.incarnation, m->opt.incarnation));
+    bool mine = false, promised = m->promised.number && compare_ids(m, &b->id, &m->promised) == 0;
+    for (uint32_t r = 0; r < b->n_members; r++) mine = mine || is_own_name(m, &b->member[r].name);
     if (!mine || b->id.index != from || !same_inc(b->id.incarnation, m->peer[from].incarnation))
         return;
     if (m->opt.faults.begin_without_promise) promised = true;

@@ -112,7 +112,8 @@ static void trouble(struct world *w) {
             x->stale_from[slot] >= w->n || !x->conn[x->stale_from[slot]])
             break;
         SAY("gets an old %s again", qr_message_kind_name(x->stale[slot].kind));
-        qr_member_message(x->m, now_of(w), x->conn[x->stale_from[slot]], &x->stale[slot]);
+        handle(w, x->m, .kind = QR_EVENT_MESSAGE, .conn = x->conn[x->stale_from[slot]],
+               .message = &x->stale[slot]);
     }
 }
 /* the processes that gave up start again, as a cluster does */

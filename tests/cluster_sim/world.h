@@ -91,6 +91,7 @@ static uint64_t mix(uint64_t z) {
 }
 static uint64_t dice(struct world *w, uint64_t n) { return (w->random = mix(w->random)) % n; }
 static int64_t now_of(const struct world *w) { return qr_sim_net_now_ns(w->net); }
+#define handle(w, m, ...) qr_member_handle(m, now_of(w), &(struct qr_member_event){__VA_ARGS__})
 
 static void broken(struct world *w, const char *rule, const struct node *x) {
     if (w->broken_rules++ == 0) {

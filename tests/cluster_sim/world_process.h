@@ -123,7 +123,7 @@ static void start(struct world *w, struct node *x) {
     contexts[index] = (struct context){w, x};
     x->m = qr_member_new(&opt, emit, &contexts[index]);
     tell_held(w, x);
-    qr_member_start(x->m, now_of(w));
+    handle(w, x->m, .kind = QR_EVENT_START);
 }
 static inline void end_process(struct node *x) {
     qr_sim_net_kill(x->link);
@@ -141,15 +141,17 @@ static void serve_data(struct world *w, struct node *x) {
         bool passes = !w->deaf[i][x->index] && !w->deaf[x->index][i];
         if (!w->deaf[i][x->index]) x->heard_ns[i] = now_of(w);
         how.received_ns[i] = x->heard_ns[i];
-        if (x->lost_data[i]) qr_member_data_down(x->m, now_of(w), i, "reset", true);
+        if (x->lost_data[i])
+            handle(w, x->m, .kind = QR_EVENT_DATA_DOWN, .index = i, .text = "reset", .lost = true);
         x->wanted[i] = x->wanted[i] || x->lost_data[i];
         x->lost_data[i] = false;
         if (!x->wanted[i] || !passes || !o->live || memcmp(o->inc, x->wanted_inc[i], 16) != 0)
             continue;
         x->wanted[i] = false;
-        qr_member_data_up(x->m, now_of(w), i, x->wanted_inc[i]);
+        handle(w, x->m, .kind = QR_EVENT_DATA_UP, .index = i, .incarnation = x->wanted_inc[i]);
     }
-    qr_member_set_poll_report(x->m, &how);
+    handle(w, x->m, .kind = QR_EVENT_TRAINER, .turns = (uint64_t)now_of(w) / 1000000,
+           .micro_batch_ns = MS(20), .polled = &how);
 }
 /* What was sent meanwhile is lost: as when a stream breaks. */
 static inline void hears_again(struct world *w, struct node *a, struct node *b) {
@@ -165,9 +167,11 @@ static void serve(struct world *w, struct node *x) {
     struct qr_link_event ev;
     for (int turns = 0; qr_sim_link_ready(x->link) && turns < 200; turns++) {
         x->link->ops->poll(x->link, now_of(w), &ev);
-        if (ev.kind == QR_LINK_UP) qr_member_up(x->m, now_of(w), ev.conn, ev.outgoing, ev.tag);
-        if (ev.kind == QR_LINK_UP) qr_member_set_host(x->m, ev.conn, ev.host);
-        if (ev.kind == QR_LINK_DOWN) qr_member_down(x->m, now_of(w), ev.conn, ev.reason);
+        if (ev.kind == QR_LINK_UP)
+            handle(w, x->m, .kind = QR_EVENT_UP, .conn = ev.conn, .outgoing = ev.outgoing,
+                   .index = ev.tag, .text = ev.host);
+        if (ev.kind == QR_LINK_DOWN)
+            handle(w, x->m, .kind = QR_EVENT_DOWN, .conn = ev.conn, .text = ev.reason);
         use_conns(x);
         if (ev.kind != QR_LINK_MESSAGE) continue;
         if (ev.message.p[0] != TAG_CONTROL) {
@@ -187,11 +191,11 @@ static void serve(struct world *w, struct node *x) {
                  x->stale_from[slot] < w->n && x->conn[x->stale_from[slot]] != ev.conn;)
                 x->stale_from[slot]++;
         }
-        qr_member_message(x->m, now_of(w), ev.conn, &msg);
+        handle(w, x->m, .kind = QR_EVENT_MESSAGE, .conn = ev.conn, .message = &msg);
         use_conns(x);
     }
     serve_data(w, x);
-    if (now_of(w) >= qr_member_deadline_ns(x->m)) qr_member_tick(x->m, now_of(w));
+    if (now_of(w) >= qr_member_deadline_ns(x->m)) handle(w, x->m, .kind = QR_EVENT_TICK);
     train(w, x);
 }
 static void turn(struct world *w, int64_t limit_ns) {

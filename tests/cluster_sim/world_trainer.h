@@ -142,7 +142,7 @@ static void apply(struct world *w, struct node *x) {
         w->refused++, x->refusals++;
         x->active = false;
         tell_held(w, x);
-        qr_member_coverage_rejected(x->m, now_of(w));
+        handle(w, x->m, .kind = QR_EVENT_REJECTED);
         return;
     }
     RULE(qr_gen_id_compare(&x->promised, &x->gen.begin.id) == 0,
@@ -164,7 +164,7 @@ static void apply(struct world *w, struct node *x) {
         w->done = true;
         if (x->gen.rank == 0) {
             w->latest_done = true;
-            qr_member_end(x->m, now_of(w), QR_OK, "");
+            handle(w, x->m, .kind = QR_EVENT_END, .code = QR_OK);
         }
         return;
     }
@@ -179,7 +179,6 @@ static void apply(struct world *w, struct node *x) {
 static void train(struct world *w, struct node *x) {
     if (!x->live || x->finished || x->ended) return;
     int64_t now = now_of(w);
-    qr_member_set_turns(x->m, (uint64_t)now / 1000000, MS(20));
     if (now >= x->micro_batch_ns) { /* one micro-batch is ready */
         x->micro_batch_ns = now + MS(1) + (int64_t)dice(w, 20) * MS(1);
         bool settled = qr_gen_id_compare(&x->promised, &x->gen.begin.id) == 0 && x->active;

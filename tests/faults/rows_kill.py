@@ -25,7 +25,7 @@ STEP = [
     ("reporting", "train_report", "one"),
     ("handing the state to the publisher", "qr_publisher_committed", "one"),
     ("making the new state the present one", "train_swap", "one"),
-    ("a heartbeat", "member_heartbeat", "one"),
+    ("a heartbeat", "member_heartbeats", "one"),
     ("taking a micro-batch", "qr_group_take_micro_batch", "leader"),
     ("computing a micro-batch", "qr_model_put_micro_batch", "leader"),
     ("sending a chunk", "qr_chunk_encode", "leader"),
@@ -40,7 +40,7 @@ STEP = [
 ]
 # the same while the ring changes because another one died
 CHANGE = [
-    ("noticing a death", "note_peer_lost", "one"),
+    ("noticing a death", "member_peer_lost", "one"),
     ("ending its generation", "group_on_suspend", "one"),
     ("asked for a promise", "member_on_propose", "one"),
     ("promised, the Begin has come", "member_on_begin", "one"),
@@ -250,7 +250,7 @@ END = [
     (0, "between the two weights' files", "qr_weights_encode", False),
     (0, "writing result.json", "qr_result_json", False),
     (0, "the last checkpoint, not marked as done", "qr_publisher_finish", False),
-    (0, "everything written, nobody told", "qr_member_end", False),
+    (0, "everything written, nobody told", "qr_group_done", False),
     (0, "everybody told", "qr_group_close", False),
     (2, "told that all is done", "qr_group_close", False),
 ]

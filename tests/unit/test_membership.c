@@ -15,9 +15,9 @@ static void test_forms_and_ends(void) {
     CHECK(a->gen.rank == 0 && b->gen.rank == 1 && b->gen.begin.n_members == 2 &&
           a->gen.id_hash == b->gen.id_hash);
     CHECK(b->gen.begin.member[0].data_port == 2224 && a->gen.begin.member[1].data_port == 2224);
-    qr_member_end(a->m, now_ns, QR_OK, "");
+    handle(a->m, .kind = QR_EVENT_END, .code = QR_OK);
     deliver();
-    qr_member_tick(a->m, now_ns);
+    handle(a->m, .kind = QR_EVENT_TICK);
     CHECK(a->done && b->done && a->code == QR_OK && b->code == QR_OK);
 
     /* a leader that could not write tells all the same sentence; a member that says no goodbye
@@ -27,11 +27,11 @@ static void test_forms_and_ends(void) {
     wire_up(b, a);
     deliver();
     t = now_ns;
-    qr_member_end(a->m, now_ns, QR_PERMISSION_DENIED, "gs://x: 403");
+    handle(a->m, .kind = QR_EVENT_END, .code = QR_PERMISSION_DENIED, .text = "gs://x: 403");
     n_queue = 0;                               /* it never arrives */
     for (int i = 0; i < 30 && !a->done; i++) { /* b lives, its heartbeats come */
         now_ns += 200 * MILLI;
-        qr_member_tick(b->m, now_ns), qr_member_tick(a->m, now_ns);
+        handle(b->m, .kind = QR_EVENT_TICK), handle(a->m, .kind = QR_EVENT_TICK);
         deliver();
     }
     CHECK(a->done && a->at_ns - t >= 5 * QR_SECOND && a->at_ns - t < 5500 * MILLI, "%.2f s",
@@ -54,8 +54,8 @@ static void test_strangers(void) {
                                      .run = "other",
                                      .index = 1};
     wires[n_wires++] = (struct wire){{b, a}, true};
-    qr_member_up(a->m, now_ns, 1, false, 0);
-    qr_member_message(a->m, now_ns, 1, hello);
+    handle(a->m, .kind = QR_EVENT_UP, .conn = 1);
+    handle(a->m, .kind = QR_EVENT_MESSAGE, .conn = 1, .message = hello);
     CHECK(strstr(a->log,
                  "rejected worker 1 of another job: name is \"other\" there and \"qcnn\" here") &&
               !wires[0].open,
@@ -65,18 +65,19 @@ static void test_strangers(void) {
     strcpy(hello->hello.run, "qcnn");
     hello->hello.protocol_min = hello->hello.protocol_max = 9;
     wires[n_wires++] = (struct wire){{b, a}, true};
-    qr_member_up(a->m, now_ns, 3, false, 0);
-    qr_member_message(a->m, now_ns, 3, hello);
+    handle(a->m, .kind = QR_EVENT_UP, .conn = 3);
+    handle(a->m, .kind = QR_EVENT_MESSAGE, .conn = 3, .message = hello);
     CHECK(strstr(a->log, "protocol is 9-9 there and 5-5 here"), "%s", a->log);
     wires[n_wires++] = (struct wire){{b, a}, true};
-    qr_member_up(b->m, now_ns, 4, true, 0); /* who answers at a:1 says it is worker 1 */
+    handle(b->m, .kind = QR_EVENT_UP, .conn = 4,
+           .outgoing = true); /* who answers at a:1 says it is worker 1 */
     hello->hello.protocol_min = QR_PROTOCOL_MIN;
     memcpy(hello->hello.job_hash, b->m->opt.job_hash, 32);
     memset(hello->hello.incarnation, 5, 16);
-    qr_member_message(b->m, now_ns, 4, hello);
+    handle(b->m, .kind = QR_EVENT_MESSAGE, .conn = 4, .message = hello);
     CHECK(strstr(b->log, "peer at a:1 identifies as worker 1, expected 0"), "%s", b->log);
-    qr_member_up(a->m, now_ns, 7, false, 0);
-    qr_member_malformed(a->m, now_ns, 7, "hello message: index 99");
+    handle(a->m, .kind = QR_EVENT_UP, .conn = 7);
+    handle(a->m, .kind = QR_EVENT_MALFORMED, .conn = 7, .text = "hello message: index 99");
     CHECK(strstr(a->log, "a connection was closed: hello message: index 99"), "%s", a->log);
     free(hello);
 }
@@ -90,12 +91,12 @@ static void test_nonsense(void) {
     hello->hello = (struct qr_hello){
         .protocol_min = 9, .protocol_max = 9, .contract = "f32-v1", .run = "qcnn", .index = 0};
     wires[n_wires++] = (struct wire){{b, b}, true};
-    qr_member_up(b->m, now_ns, 0, true, 0);
-    qr_member_message(b->m, now_ns, 0, hello);
+    handle(b->m, .kind = QR_EVENT_UP, .conn = 0, .outgoing = true);
+    handle(b->m, .kind = QR_EVENT_MESSAGE, .conn = 0, .message = hello);
     unsigned before = b->dialed[0];
     pass(2 * QR_SECOND);
     CHECK(b->dialed[0] == before, "no second one beside it: %u, then %u", before, b->dialed[0]);
-    qr_member_malformed(b->m, now_ns, 0, "nonsense");
+    handle(b->m, .kind = QR_EVENT_MALFORMED, .conn = 0, .text = "nonsense");
     pass(2 * QR_SECOND);
     CHECK(b->dialed[0] == before + 1, "dialed %u times, then %u", before, b->dialed[0]);
     free(hello);
@@ -140,8 +141,7 @@ static void test_names(void) {
     reset(); /* one that does not know its name: by where it is */
     a = box(0, 0, 2, 1, fields_64), d = box(3, 3, 2, 4, fields_64);
     d->m->opt.control_port = 2222;
-    wire_up(d, a);
-    qr_member_set_host(a->m, 1, "10.0.0.7");
+    wire_from("10.0.0.7", d, a);
     deliver();
     CHECK(strstr(a->log, "worker 3 (10.0.0.7:2222) answered"), "%s", a->log);
 }
@@ -156,10 +156,11 @@ static void test_leavers(void) {
         wire_up(b, a);
         deliver();
         CHECK(a->begun && b->begun);
-        qr_member_leave(b->m, now_ns, asked ? QR_CANCELLED : QR_INVALID_ARGUMENT, "it had to");
+        handle(b->m, .kind = QR_EVENT_LEAVE, .code = asked ? QR_CANCELLED : QR_INVALID_ARGUMENT,
+               .text = "it had to");
         deliver();
         wires[0].open = false;
-        if (!hangs) qr_member_down(a->m, now_ns, 1, "closed");
+        if (!hangs) handle(a->m, .kind = QR_EVENT_DOWN, .conn = 1, .text = "closed");
         pass(3 * QR_SECOND);
         const char *says = hangs ? "worker 1 (b:2): silent for 1.2"
                                  : "worker 1 (b:2): the connection broke (closed)";
@@ -182,17 +183,21 @@ static void test_losses(void) {
         pass(QR_SECOND);
         CHECK(a->begun && b->begun && c->begun);
         if (how == 0) /* broken connections */
-            qr_member_down(a->m, now_ns, 3, "reset"), qr_member_down(b->m, now_ns, 5, "reset"),
+            handle(a->m, .kind = QR_EVENT_DOWN, .conn = 3, .text = "reset"),
+                handle(b->m, .kind = QR_EVENT_DOWN, .conn = 5, .text = "reset"),
                 wires[1].open = wires[2].open = false;
         if (how == 1) { /* silence */
             qr_member_free(c->m);
             c->m = NULL;
         }
-        if (how == 2) qr_member_leave(c->m, now_ns, QR_CANCELLED, "SIGTERM");
+        if (how == 2) handle(c->m, .kind = QR_EVENT_LEAVE, .code = QR_CANCELLED, .text = "SIGTERM");
         /* all are there: the same begin again */
-        if (how == 3) qr_member_data_down(a->m, now_ns, 2, "reset by peer", true);
+        if (how == 3)
+            handle(a->m, .kind = QR_EVENT_DATA_DOWN, .index = 2, .text = "reset by peer",
+                   .lost = true);
         /* only one sees it: the other hears of it */
-        if (how == 4) qr_member_down(a->m, now_ns, 3, "reset"), wires[1].open = false;
+        if (how == 4)
+            handle(a->m, .kind = QR_EVENT_DOWN, .conn = 3, .text = "reset"), wires[1].open = false;
         pass(1500 * MILLI);
         static const char *const words[] = {
             "worker 2 (c:3): the connection broke (reset)", "worker 2 (c:3): silent for 1.2",
@@ -206,7 +211,7 @@ static void test_losses(void) {
     struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_64);
     wire_up(b, a);
     deliver();
-    qr_member_set_turns(b->m, 1, QR_SECOND);
+    handle(b->m, .kind = QR_EVENT_TRAINER, .turns = 1, .micro_batch_ns = QR_SECOND);
     pass(9 * QR_SECOND);
     CHECK(a->gen.begin.n_members == 2);
     pass(3 * QR_SECOND);
@@ -218,14 +223,14 @@ static void test_losses(void) {
     wire_up(b, a);
     deliver();
     now_ns += 20 * QR_SECOND;
-    qr_member_tick(a->m, now_ns);
+    handle(a->m, .kind = QR_EVENT_TICK);
     CHECK(a->begun && a->gen.begin.n_members == 2 && strstr(a->log, "was not scheduled for 20.0 s"),
           "%s", a->log);
     reset(); /* nor is it time in which a group was to form */
     a = box(0, 0, 2, 1, fields_64);
     pass(20 * QR_SECOND);
     now_ns += 300 * QR_SECOND;
-    qr_member_tick(a->m, now_ns);
+    handle(a->m, .kind = QR_EVENT_TICK);
     pass(30 * QR_SECOND);
     CHECK(!a->begun && !a->stop, "stopped for five of six minutes, of one that it may take: %s",
           a->text);
@@ -248,11 +253,11 @@ static void test_broken_stream(void) {
     pass(2 * QR_SECOND);
     CHECK(b[0]->begun && b[1]->begun && b[2]->begun && b[2]->gen.begin.n_members == 3);
     uint64_t before = b[2]->gen.begin.id.number;
-    qr_member_data_down(b[1]->m, now_ns, 2, "reset", true);
-    qr_member_data_down(b[2]->m, now_ns, 1, "reset", true);
+    handle(b[1]->m, .kind = QR_EVENT_DATA_DOWN, .index = 2, .text = "reset", .lost = true);
+    handle(b[2]->m, .kind = QR_EVENT_DATA_DOWN, .index = 1, .text = "reset", .lost = true);
     wires[between].open = false;
-    qr_member_down(b[2]->m, now_ns, 2 * between, "reset");
-    qr_member_down(b[1]->m, now_ns, 2 * between + 1, "reset");
+    handle(b[2]->m, .kind = QR_EVENT_DOWN, .conn = 2 * between, .text = "reset");
+    handle(b[1]->m, .kind = QR_EVENT_DOWN, .conn = 2 * between + 1, .text = "reset");
     /* what they said of it meanwhile is lost: the third one never hears that there was a break */
     n_queue = 0;
     wire_up(b[2], b[1]);
@@ -286,7 +291,7 @@ static void test_timeouts(void) {
     pass(5 * QR_SECOND);
     CHECK(a->begun && a->gen.begin.n_members == 2 && !c->begun && !c->stop);
     int64_t t = now_ns;
-    qr_member_end(a->m, now_ns, QR_OK, "");
+    handle(a->m, .kind = QR_EVENT_END, .code = QR_OK);
     deliver();
     CHECK(b->done && c->stop && c->at_ns == t && c->code == QR_DEADLINE_EXCEEDED &&
               strstr(c->text, "the run ended before"),
@@ -294,7 +299,7 @@ static void test_timeouts(void) {
     reset(); /* one that waits itself, and gives up, has ended nothing */
     a = box(0, 0, 4, 1, fields_64), b = box(1, 1, 4, 2, fields_64);
     wire_up(b, a);
-    qr_member_leave(b->m, now_ns, QR_CANCELLED, "SIGTERM");
+    handle(b->m, .kind = QR_EVENT_LEAVE, .code = QR_CANCELLED, .text = "SIGTERM");
     deliver();
     CHECK(!a->stop);
 }
@@ -308,8 +313,9 @@ static void test_server_of_workers_that_failed(void) {
         wire_up(b, a), wire_up(c, a), wire_up(c, b);
         pass(2 * QR_SECOND);
         CHECK(a->begun && a->gen.begin.n_members == 3);
-        qr_member_leave(b->m, now_ns, QR_OUT_OF_RANGE, "sample 3 is bad");
-        qr_member_leave(c->m, now_ns, last ? QR_UNAVAILABLE : QR_OUT_OF_RANGE, "sample 3 is bad");
+        handle(b->m, .kind = QR_EVENT_LEAVE, .code = QR_OUT_OF_RANGE, .text = "sample 3 is bad");
+        handle(c->m, .kind = QR_EVENT_LEAVE, .code = last ? QR_UNAVAILABLE : QR_OUT_OF_RANGE,
+               .text = "sample 3 is bad");
         deliver();
         CHECK(a->stop == !last, "%s", a->text);
         CHECK(last || (a->code == QR_OUT_OF_RANGE && strcmp(a->text, "sample 3 is bad") == 0));
@@ -337,8 +343,8 @@ static void test_servers(void) {
     qr_member_free(c->m);
     c->m = NULL;
     wires[1].open = wires[2].open = false;
-    qr_member_down(a->m, now_ns, 3, "gone");
-    qr_member_down(b->m, now_ns, 5, "gone");
+    handle(a->m, .kind = QR_EVENT_DOWN, .conn = 3, .text = "gone");
+    handle(b->m, .kind = QR_EVENT_DOWN, .conn = 5, .text = "gone");
     pass(2 * QR_SECOND);
     CHECK(!a->begun && !b->begun);
     CHECK(strstr(a->log, "too few workers left (1 of 2 needed): this parameter "
@@ -364,8 +370,8 @@ static void test_servers(void) {
     qr_member_free(a->m);
     a->m = NULL;
     for (uint32_t k = 3; k < 5; k++) wires[k].open = false;
-    qr_member_down(b->m, now_ns, 6, "gone");
-    qr_member_down(c->m, now_ns, 8, "gone");
+    handle(b->m, .kind = QR_EVENT_DOWN, .conn = 6, .text = "gone");
+    handle(c->m, .kind = QR_EVENT_DOWN, .conn = 8, .text = "gone");
     pass(2 * QR_SECOND);
     CHECK(b->begun && c->begun && b->gen.rank == 0 && b->gen.begin.n_members == 2, "%s", b->log);
     servers = 0;

@@ -13,13 +13,13 @@ static void test_waited_before(void) {
     wire_up(b, a);
     pass(4 * QR_SECOND);
     int64_t t = now_ns;
-    qr_member_set_poll_report(
-        b->m,
-        &(struct qr_poll_report){.since_ns = t - 3 * QR_SECOND, .turn_ns = t, .received_ns = {t}});
+    handle(b->m, .kind = QR_EVENT_TRAINER,
+           .polled = &(struct qr_poll_report){
+               .since_ns = t - 3 * QR_SECOND, .turn_ns = t, .received_ns = {t}});
     for (struct qr_poll_report how = {.since_ns = t, .received_ns = {[1] = t}};
          now_ns < t + 5 * QR_SECOND; pass(250 * MILLI)) {
         how.turn_ns = now_ns;
-        qr_member_set_poll_report(a->m, &how);
+        handle(a->m, .kind = QR_EVENT_TRAINER, .polled = &how);
     }
     CHECK(a->begun && b->begun && !a->renewed && !b->renewed, "%s", a->log);
 }
@@ -37,7 +37,7 @@ static void test_beside_a_ring(void) {
     wire_up(c, a), wire_up(c, b);
     pass(61 * QR_SECOND);
     CHECK(!c->begun && !c->stop, "%s", c->text);
-    qr_member_coverage_rejected(a->m, now_ns); /* the ring changes: for a moment nobody works */
+    handle(a->m, .kind = QR_EVENT_REJECTED); /* the ring changes: for a moment nobody works */
     pass(QR_SECOND);
     CHECK(!c->begun && !c->stop && a->begun && b->begun);
     pass(600 * QR_SECOND);
@@ -56,7 +56,7 @@ static void test_gone_and_silent(void) {
     wire_up(b, a), wire_up(c, a), wire_up(c, b);
     pass(4 * QR_SECOND);
     CHECK(a->begun && b->begun && c->begun);
-    qr_member_leave(c->m, now_ns, QR_CANCELLED, "SIGTERM");
+    handle(c->m, .kind = QR_EVENT_LEAVE, .code = QR_CANCELLED, .text = "SIGTERM");
     pass(10 * MILLI);
     unsigned renewed = a->renewed + b->renewed;
     qr_member_free(c->m), c->m = NULL; /* its process stands, and its connections with it */
@@ -128,7 +128,7 @@ static void test_silent(void) {
 static void report(struct box *a, struct letter *heartbeat, bool no_data) {
     heartbeat->msg.heartbeat.no_data = no_data ? 1 : 0;
     heartbeat->msg.heartbeat.sequence += 100; /* b itself sends some too */
-    qr_member_message(a->m, now_ns, heartbeat->conn, &heartbeat->msg);
+    handle(a->m, .kind = QR_EVENT_MESSAGE, .conn = heartbeat->conn, .message = &heartbeat->msg);
     n_queue = 0; /* its own heartbeats are of no interest */
 }
 /* A report that a renewed stream passes no data, sooner than a peer can know that, is about the
@@ -139,7 +139,7 @@ static void test_old_report(void) {
     wire_up(b, a);
     pass(QR_SECOND);
     struct letter beat = {0};
-    for (now_ns += 250 * MILLI; n_queue == 0; now_ns += MILLI) qr_member_tick(b->m, now_ns);
+    for (now_ns += 250 * MILLI; n_queue == 0; now_ns += MILLI) handle(b->m, .kind = QR_EVENT_TICK);
     for (size_t i = 0; i < n_queue; i++)
         if (queue[i].msg.kind == QR_MESSAGE_HEARTBEAT) beat = queue[i];
     CHECK(beat.msg.kind == QR_MESSAGE_HEARTBEAT && a->begun && !a->renewed);

@@ -5,6 +5,7 @@
 #include "membership/member.h"
 #include "tests/t.h"
 
+#define handle(m, ...) qr_member_handle(m, now_ns, &(struct qr_member_event){__VA_ARGS__})
 enum { N = 32 };
 static char names[N][8];
 static const char *peers[N];
@@ -34,7 +35,7 @@ static void start(uint32_t index) {
     m = qr_member_new(&o, emit, NULL);
     now_ns = QR_SECOND;
     n_heartbeats = n_dials = n_silent = n_closed = 0;
-    qr_member_start(m, now_ns);
+    handle(m, .kind = QR_EVENT_START);
 }
 
 static void hello(uint32_t index) {
@@ -46,8 +47,8 @@ static void hello(uint32_t index) {
                                    .run = "r",
                                    .index = index,
                                    .incarnation = {1, (uint8_t)index}};
-    qr_member_up(m, now_ns, index, false, 0);
-    qr_member_message(m, now_ns, index, msg);
+    handle(m, .kind = QR_EVENT_UP, .conn = index);
+    handle(m, .kind = QR_EVENT_MESSAGE, .conn = index, .message = msg);
     free(msg);
 }
 
@@ -55,7 +56,7 @@ static void pass(int64_t ns) {
     for (int64_t end_ns = now_ns + ns; now_ns < end_ns;) {
         int64_t due_ns = qr_member_deadline_ns(m);
         now_ns = due_ns < end_ns ? due_ns : end_ns;
-        qr_member_tick(m, now_ns);
+        handle(m, .kind = QR_EVENT_TICK);
     }
 }
 
@@ -64,7 +65,8 @@ static void test_news_goes_together(void) {
     start(0);
     for (uint32_t i = 1; i < N; i++) hello(i);
     for (uint32_t i = 1; i < N; i++)
-        qr_member_data_up(m, now_ns, i, (uint8_t[QR_INCARNATION_BYTES]){1, (uint8_t)i});
+        handle(m, .kind = QR_EVENT_DATA_UP, .index = i,
+               .incarnation = (uint8_t[QR_INCARNATION_BYTES]){1, (uint8_t)i});
     pass(100 * QR_MS);
     CHECK(n_heartbeats <= 3 * N && n_heartbeats >= N - 1, "%u heartbeats", n_heartbeats);
 }
@@ -89,7 +91,7 @@ static void test_own_lateness_is_no_silence(void) {
     for (uint32_t i = 1; i < N; i++) hello(i);
     for (int i = 0; i < 50; i++) {
         now_ns += 400 * QR_MS; /* 150 ms later than it asked for */
-        qr_member_tick(m, now_ns);
+        handle(m, .kind = QR_EVENT_TICK);
     }
     CHECK(n_silent == 0 && n_closed == 0, "%u silent, %u closed", n_silent, n_closed);
     pass(QR_SECOND); /* in time again */
@@ -110,7 +112,8 @@ static void test_heartbeats_of_a_large_ring_that_forms(void) {
     unsigned had = n_heartbeats;
     for (int i = 0; i < 10; i++) {
         for (uint32_t k = 1; k < N; k++)
-            qr_member_message(m, now_ns, k, &(struct qr_message){.kind = QR_MESSAGE_BUSY});
+            handle(m, .kind = QR_EVENT_MESSAGE, .conn = k,
+                   .message = &(struct qr_message){.kind = QR_MESSAGE_BUSY});
         pass(434 * QR_MS);
     }
     CHECK(n_heartbeats - had == 10 * (N - 1), "%u heartbeats in ten turns", n_heartbeats - had);
@@ -126,11 +129,11 @@ static void test_told_addresses_are_bounded(void) {
     msg->addresses.n = 1;
     msg->addresses.name[0].index = 2;
     snprintf(msg->addresses.at[0], sizeof msg->addresses.at[0], "10.0.0.9:22");
-    qr_member_message(m, now_ns, 1, msg);
+    handle(m, .kind = QR_EVENT_MESSAGE, .conn = 1, .message = msg);
     CHECK(n_dials == 0, "%u dials of another port", n_dials);
     for (int i = 0; i < 50; i++) {
         snprintf(msg->addresses.at[0], sizeof msg->addresses.at[0], "10.0.0.%d:1", i);
-        qr_member_message(m, now_ns, 1, msg);
+        handle(m, .kind = QR_EVENT_MESSAGE, .conn = 1, .message = msg);
     }
     CHECK(n_dials == 1, "%u dials in one moment", n_dials);
     free(msg);

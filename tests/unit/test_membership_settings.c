@@ -125,8 +125,8 @@ static void test_others_settings(void) {
                 if (wires[k].open &&
                     (wires[k].end[0] == &boxes[gone] || wires[k].end[1] == &boxes[gone])) {
                     wires[k].open = false;
-                    qr_member_down(wires[k].end[wires[k].end[0] == &boxes[gone]]->m, now_ns,
-                                   2 * k + (wires[k].end[0] == &boxes[gone]), "reset");
+                    handle(wires[k].end[wires[k].end[0] == &boxes[gone]]->m, .kind = QR_EVENT_DOWN,
+                           .conn = 2 * k + (wires[k].end[0] == &boxes[gone]), .text = "reset");
                 }
             with(box(gone, gone, 3, (uint8_t)(20 + gone), fields_64), 900, QR_ALLREDUCE_RING, 60);
             come(gone);
@@ -212,7 +212,7 @@ static void test_stranger_beside(void) {
         }
     /* one is left of two that are needed; a stranger comes, and then the other one again */
     two_work(0);
-    qr_member_leave(boxes[2].m, now_ns, QR_CANCELLED, "SIGTERM");
+    handle(boxes[2].m, .kind = QR_EVENT_LEAVE, .code = QR_CANCELLED, .text = "SIGTERM");
     deliver();
     box(0, 0, 3, 8, fields_32);
     wire_up(&boxes[1], &boxes[0]), wire_up(&boxes[0], &boxes[1]);
@@ -235,13 +235,14 @@ static void test_end_of_another(void) {
         box(2, 0, 3, 9, fields_64);
         wires[n_wires++] = (struct wire){{&boxes[1], &boxes[2]}, true};
         uint32_t conn = 2 * (n_wires - 1);
-        qr_member_up(boxes[1].m, now_ns, conn, true, 0);
-        qr_member_up(boxes[2].m, now_ns, conn + 1, false, 0);
+        handle(boxes[1].m, .kind = QR_EVENT_UP, .conn = conn, .outgoing = true);
+        handle(boxes[2].m, .kind = QR_EVENT_UP, .conn = conn + 1);
         for (size_t i = 0; i < n_queue; i++)
             if (queue[i].conn == conn && queue[i].msg.kind == QR_MESSAGE_HELLO)
-                qr_member_message(boxes[1].m, now_ns, conn, &queue[i].msg);
+                handle(boxes[1].m, .kind = QR_EVENT_MESSAGE, .conn = conn,
+                       .message = &queue[i].msg);
         n_queue = 0;
-        qr_member_message(boxes[1].m, now_ns, conn, &end[how]);
+        handle(boxes[1].m, .kind = QR_EVENT_MESSAGE, .conn = conn, .message = &end[how]);
         CHECK(!boxes[1].done && !boxes[1].stop && strstr(boxes[1].log, "worker 0 (a:1) restarted"),
               "%s", boxes[1].log);
     }
