@@ -164,9 +164,7 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
             r->scratch = NULL;
             r->scratch_cap = 0;
             void *p;
-            if (qr_large_new(need, sizeof(qr_fixed), "partial sums of the all-reduce", &p, err) !=
-                QR_OK)
-                return err ? err->code : QR_RESOURCE_EXHAUSTED;
+            QR_TRY(qr_large_new(need, sizeof(qr_fixed), "partial sums of the all-reduce", &p, err));
             r->scratch = p;
             r->scratch_cap = need;
         }

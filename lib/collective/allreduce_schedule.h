@@ -38,11 +38,9 @@ struct qr_schedule {
 };
 /* Makes the schedule of one rank. A function of its arguments alone.
  *
- * Auto: two ranks: doubling up to 16 KB. More ranks, up to 256 KB: star while at most 2 MB go
- *       through
- * rank 0 each way (eight ranks), else doubling. Above that: halving where N is a power of two and a
- * ring's block would not fill a chunk, else ring. auto.md has the measurements.
- *
+ * Auto:     two ranks: doubling up to 16 KB. More ranks, up to 256 KB: star while at most 2 MB go
+ *           through rank 0 each way (eight ranks), else doubling. Above that: halving where N is a
+ *           power of two and a ring's block would not fill a chunk, else ring (auto.md).
  * Args:     allreduce  the setting, or QR_ALLREDUCE_AUTO
  *           n_ranks    >= 1
  *           n          integers; fewer than 2^31 parts

@@ -184,8 +184,7 @@ static enum qr_code mesh_poll(struct qr_mesh *m, int64_t until_ns, struct qr_err
     m->o.link->ops->poll(m->o.link, until_ns, &e);
     if (e.kind == QR_LINK_UP) mesh_on_up(m, &e);
     else if (e.kind == QR_LINK_DOWN) mesh_on_down(m, &e);
-    else if (e.kind == QR_LINK_MESSAGE && !mesh_on_message(m, &e, err))
-        return err ? err->code : QR_UNKNOWN;
+    else if (e.kind == QR_LINK_MESSAGE && !mesh_on_message(m, &e, err)) return err->code;
     return QR_OK;
 }
 
@@ -224,8 +223,7 @@ static void mesh_note_poll(struct qr_mesh *m, int64_t now) {
 
 /* One turn of every wait: reasons to stop, connections that never greet, one event. */
 static enum qr_code mesh_turn(struct qr_mesh *m, int64_t until_ns, struct qr_err *err) {
-    enum qr_code code = m->o.stop(m->o.ctx, err);
-    if (code != QR_OK) return code;
+    QR_TRY(m->o.stop(m->o.ctx, err));
     int64_t now = mesh_now_ns(m), slice_ns = now + SLICE_NS;
     if (m->broken_ns && !m->idle && now - m->broken_ns > BROKEN_FOR_NS) {
         const struct mesh_peer *p = &m->peer[m->broken_index];
@@ -272,8 +270,7 @@ static enum qr_code mesh_wait_released(struct qr_mesh *m, struct qr_err *err) {
                            "a data stream has not accepted its data for %lld s: a member or its "
                            "network is stuck",
                            (long long)(RELEASE_WITHIN_NS / QR_SECOND));
-        enum qr_code code = mesh_turn(m, now + QR_MS / 5, err);
-        if (code != QR_OK) return code;
+        QR_TRY(mesh_turn(m, now + QR_MS / 5, err));
     }
     return QR_OK;
 }
@@ -418,8 +415,6 @@ enum qr_code qr_mesh_give(struct qr_mesh *m, uint32_t rank, struct qr_bytes stat
 
 enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret,
                            int64_t deadline_ns, struct qr_err *err) {
-    struct qr_err own;
-    if (!err) err = &own;
     enum qr_code code = QR_OK;
     mesh_allow_bytes(m, QR_CHUNK_MAX_BYTES); /* length not known yet */
     m->fetched = ret;
@@ -500,8 +495,6 @@ static enum qr_code mesh_run_reduction(struct qr_mesh *m, struct qr_err *err) {
 enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce allreduce,
                             const struct qr_contribution *c, qr_fixed *ret_sum,
                             struct qr_err *err) {
-    struct qr_err local; /* The code is needed here even when the caller wants no text. */
-    if (!err) err = &local;
     for (uint32_t r = 0; r < m->n; r++) m->conn[r] = r == m->rank ? 0 : mesh_at_rank(m, r)->conn;
     struct qr_reduction_args args = {.link = m->o.link,
                                      .conn = m->conn,
@@ -513,9 +506,8 @@ enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce allreduce,
                                      .sum = ret_sum};
     m->progress_ns = mesh_now_ns(m);
     mesh_allow_bytes(m, c->n * sizeof *c->vector);
-    enum qr_code code = qr_reduction_begin(m->reduction, &args, err);
-    if (code != QR_OK) return code;
-    code = mesh_run_reduction(m, err);
+    QR_TRY(qr_reduction_begin(m->reduction, &args, err));
+    enum qr_code code = mesh_run_reduction(m, err);
     if (code != QR_OK) {
         mesh_abandon(m);
         return code;
