@@ -71,7 +71,7 @@ static void on_up(struct qr_member *m, const struct qr_member_event *e) {
     struct member_conn *c = m->conns;
     while (c < m->conns + MAX_CONNS && c->state != CONN_FREE) c++;
     if (c == m->conns + MAX_CONNS || m->over) {
-        member_emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = e->conn});
+        member_emit(m, .kind = QR_ACT_CLOSE, .conn = e->conn);
         if (!m->over)
             member_log(m, QR_LOG_WARNING, "a connection was closed: %d are already open",
                        MAX_CONNS);
@@ -175,7 +175,7 @@ static void member_on_goodbye(struct qr_member *m, struct member_conn *c,
     bool ends = is_member && g->why == QR_GOODBYE_DONE;
     p->gone = true;
     p->failed = g->why == QR_GOODBYE_LEAVING && qr_exit_code(g->code) < 128 && g->code != QR_OK;
-    if (!ends) member_emit(m, &(struct qr_member_action){.kind = QR_ACT_PEER_GONE, .index = from});
+    if (!ends) member_emit(m, .kind = QR_ACT_PEER_GONE, .index = from);
     /* The same as when the connection breaks. */
     if (is_promised_to(m, from)) m->promise_exclusive = false;
     switch (g->why) {
@@ -326,10 +326,9 @@ static void lower_deadline(int64_t *at, int64_t t) {
 }
 
 int64_t qr_member_deadline_ns(const struct qr_member *m) {
-    int64_t at = m->beat_ns < m->now_ns + QR_MEMBER_HEARTBEAT_NS
-                     ? m->beat_ns
-                     : m->now_ns + QR_MEMBER_HEARTBEAT_NS;
-    if (m->over || !m->started) return m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    int64_t at = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    if (m->over || !m->started) return at;
+    lower_deadline(&at, m->beat_ns);
     int64_t given_up_ns = drop_limit_ns(m), silent_ns = silence_limit_ns(m);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
@@ -386,9 +385,7 @@ static void on_end(struct qr_member *m, const struct qr_member_event *e) {
 }
 
 static void on_leave(struct qr_member *m, const struct qr_member_event *e) {
-    member_send_goodbye(m, QR_GOODBYE_LEAVING, e->code, e->text ? e->text : "");
-    m->over = true;
-    m->active = false;
+    member_leave(m, QR_GOODBYE_LEAVING, e->code, e->text ? e->text : "");
 }
 
 /* ---- all events ---- */

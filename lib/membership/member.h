@@ -83,14 +83,8 @@ struct qr_generation {
     /* At rank 0: no member was in a generation before, as far as heartbeats tell (rule 7). */
     bool first;
 };
-/* Lists the micro-batches of the base reduction that belong to a rank, kept ones included.
- *
- * Args:     begin            the Begin of the generation
- *           rank             < begin->n_members
- *           n_micro_batches  of the reduction
- *           ret_mine         [n_micro_batches]: 1 where the micro-batch belongs to rank, else 0
- * Threads:  any
- */
+/* Sets ret_mine[n_micro_batches]: 1 for each micro-batch of the base reduction that belongs to a
+ * rank, kept ones included, else 0. */
 void qr_generation_micro_batches(const struct qr_begin *begin, uint32_t rank,
                                  uint64_t n_micro_batches, uint8_t *ret_mine);
 
@@ -136,29 +130,20 @@ struct qr_member_action {
 typedef void qr_member_emit_fn(void *ctx, const struct qr_member_action *a);
 
 struct qr_member;
-/* Creates a machine.
- *
- * Args:     opt   copied, except for the fields marked borrowed
- *           emit  receives the actions, from the next call on
- *           ctx   passed to emit
- * Returns:  the machine; free with qr_member_free
- */
+/* Creates a machine; free with qr_member_free. opt is copied, except for fields marked borrowed.
+ * emit receives the actions, with ctx, from the next call on. */
 struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_emit_fn *emit,
                                 void *ctx);
 void qr_member_free(struct qr_member *m); /* NULL is fine */
 
-/* Sets the plan of this process. Call before START.
- *
- * Args:     epochs      epochs that this process would train
- *           reductions  per epoch; 0: not known, then no state counts as beyond the end
- */
+/* Sets the plan of this process, before START: the epochs that it would train, and reductions per
+ * epoch; 0: not known, then no state counts as beyond the end. */
 void qr_member_set_plan(struct qr_member *m, uint64_t epochs, uint64_t reductions);
 
 enum qr_member_event_kind {
     QR_EVENT_START, /* first: dial, start the timers. With n_peers 1 a generation begins at once */
-    /* conn, outgoing, index = the dial's tag, text: a new connection, and the IP address of its
-     * other end, if the link knows it. Other peers get the address as a hint, unless it is
-     * loopback. */
+    /* conn, outgoing, index = the dial's tag, text = the IP address of the other end, where the
+     * link knows it: a new connection. Others get the address as a hint, unless it is loopback. */
     QR_EVENT_UP,
     QR_EVENT_DOWN,      /* conn, text = the reason, may be NULL: a connection closed */
     QR_EVENT_MESSAGE,   /* conn, message */
@@ -198,10 +183,7 @@ struct qr_member_event {
     int64_t micro_batch_ns;
     const struct qr_poll_report *polled;
 };
-/* Handles an event, and then everything that the time requires.
- *
- * Args:     e  borrowed for the call
- */
+/* Handles an event, borrowed for the call, and then everything that the time requires. */
 void qr_member_handle(struct qr_member *m, int64_t now_ns, const struct qr_member_event *e);
 /* Returns the time of the next tick; never later than one heartbeat. */
 int64_t qr_member_deadline_ns(const struct qr_member *m);

@@ -1,20 +1,23 @@
-/* membership/member_base.c — rule 5: the base state of a generation, and the micro-batches that
- * count. Start reading at member_choose_base().
+/* membership/member_base.c — rule 5: the base state of a generation, the micro-batches that count,
+ * and which worker has which state where two differ. Start reading at member_choose_base().
  */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "membership/member_impl.h"
 
 static uint64_t run_last(const struct qr_run *r) { return r->first + (r->count - 1) * r->stride; }
 
-/* Checks for a common solution of x = a mod p and x = b mod q within both runs. Runs stay below */
+/* Checks for a common solution of x = a mod p and x = b mod q within both runs. Runs stay below
+ * 2^40, so nothing overflows. */
 bool qr_runs_disjoint(const struct qr_run *a, const struct qr_run *b) {
     if (a->count == 1 && b->count == 1) return a->first != b->first;
     uint64_t low = a->first > b->first ? a->first : b->first;
     uint64_t high = run_last(a) < run_last(b) ? run_last(a) : run_last(b);
     if (low > high) return true;
     int64_t p = (int64_t)a->stride, q = (int64_t)b->stride, x0 = 1, x1 = 0, g = p, h = q;
-    while (h != 0) { /* ^40, so nothing overflows. */
+    while (h != 0) {
         int64_t t = g / h, u = g - t * h, v = x0 - t * x1;
         g = h;
         h = u;
@@ -119,4 +122,58 @@ void qr_generation_micro_batches(const struct qr_begin *begin, uint32_t rank,
         if (ret_mine[at] == FREE) ret_mine[at] = j++ % n == mine ? MINE : TAKEN;
         ret_mine[at] = ret_mine[at] == MINE;
     }
+}
+
+/* ---- states that differ: one machine computes wrongly ---- */
+
+static bool states_equal(const struct qr_held *a, const struct qr_held *b) {
+    return !a->stateless && !b->stateless && a->applied_reductions == b->applied_reductions &&
+           memcmp(a->digest, b->digest, sizeof a->digest) == 0;
+}
+
+void member_states_text(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b,
+                        char *ret, size_t cap) {
+    size_t n = 0;
+    ret[0] = '\0';
+    for (uint32_t r = 0; r < b->n_members && n + 1 < cap; r++) {
+        char digest[33];
+        bool listed = held[r].stateless || held[r].applied_reductions != b->base_reductions,
+             first = true;
+        for (uint32_t o = 0; o < r && !listed; o++) listed = states_equal(&held[o], &held[r]);
+        if (listed) continue;
+        qr_hex(held[r].digest, sizeof held[r].digest, digest);
+        n += (size_t)snprintf(ret + n, cap - n, "%s%s at", n ? "; " : "states: ", digest);
+        for (uint32_t o = r; o < b->n_members && n + 1 < cap; o++) {
+            if (!states_equal(&held[o], &held[r])) continue;
+            n += (size_t)snprintf(ret + n, cap - n, "%s %.100s", first ? "" : ",",
+                                  qr_member_peer_text(m, b->member[o].name.index));
+            first = false;
+        }
+    }
+}
+
+/* Logs it if the state is after as many reductions as the base, and another one. */
+static void log_wrong_state(struct qr_member *m, const struct qr_held *h, const struct qr_begin *b,
+                            const char *who, const char *where) {
+    char wrong[33], right[33];
+    if (h->stateless || h->applied_reductions != b->base_reductions ||
+        memcmp(h->digest, b->base_digest, sizeof h->digest) == 0)
+        return;
+    qr_hex(h->digest, sizeof h->digest, wrong);
+    qr_hex(b->base_digest, sizeof b->base_digest, right);
+    member_log(m, QR_LOG_ERROR,
+               "reduction %llu: %s computed a wrong state: its digest is %s, the majority's is %s. "
+               "It fetches the majority's state; check %s machine",
+               (unsigned long long)b->base_reductions, who, wrong, right, where);
+}
+
+void member_log_wrong_states(struct qr_member *m, const struct qr_held *held,
+                             const struct qr_begin *b) {
+    for (uint32_t r = 0; r < b->n_members; r++)
+        if (b->member[r].name.index != m->opt.index)
+            log_wrong_state(m, &held[r], b, qr_member_peer_text(m, b->member[r].name.index), "its");
+}
+
+void member_log_own_wrong_state(struct qr_member *m, const struct qr_begin *b) {
+    log_wrong_state(m, &m->held, b, "this worker", "this");
 }

@@ -19,16 +19,13 @@ void member_data_new_process(struct qr_member *m, uint32_t index) {
     p->data_broken_ns = 0;
     p->data = DATA_UP; /* Makes data_set_state() restart the time. */
     data_set_state(m, p, DATA_NONE);
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_PEER,
-                                              .index = index,
-                                              .incarnation = p->incarnation,
-                                              .data_port = p->data_port,
-                                              .text = p->host});
+    member_emit(m, .kind = QR_ACT_PEER, .index = index, .incarnation = p->incarnation,
+                .data_port = p->data_port, .text = p->host);
 }
 
 void member_data_redial(struct qr_member *m, uint32_t i) {
     if (m->peer[i].data != DATA_NONE || i > m->opt.index) return; /* The higher index dials. */
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
+    member_emit(m, .kind = QR_ACT_RENEW_DATA, .index = i);
 }
 
 void member_data_begun(struct qr_member *m) {
@@ -43,15 +40,14 @@ void member_data_begun(struct qr_member *m) {
 static void abandon_stream(struct qr_member *m, uint32_t i) {
     data_set_state(m, &m->peer[i], DATA_BAD);
     if (m->active && member_in_generation(m, i)) m->need_new = true;
-    member_emit(m,
-                &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i, .silent = true});
+    member_emit(m, .kind = QR_ACT_RENEW_DATA, .index = i, .silent = true);
     member_heartbeats(m);
 }
 
 void member_data_renew(struct qr_member *m, uint32_t i) {
     if (!member_passes_data(&m->peer[i]) || m->peer[i].gone) return;
     data_set_state(m, &m->peer[i], DATA_NONE);
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
+    member_emit(m, .kind = QR_ACT_RENEW_DATA, .index = i);
 }
 
 /* Returns for how long both ends have polled, as far as this process knows, without a message from

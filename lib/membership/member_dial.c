@@ -18,7 +18,7 @@ static void dial_cancel(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
     if (!p->dial.on) return;
     p->dial.on = p->dial.by_hint = false;
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_HANG_UP, .index = i});
+    member_emit(m, .kind = QR_ACT_HANG_UP, .index = i);
 }
 
 static void dial_start(struct qr_member *m, uint32_t i, bool by_hint) {
@@ -28,9 +28,7 @@ static void dial_start(struct qr_member *m, uint32_t i, bool by_hint) {
     p->dial.by_hint = by_hint;
     p->dial.at_ns = 0;
     p->dial.until_ns = is_lower(m, i) && !by_hint ? 0 : m->now_ns + DIAL_NS;
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_DIAL,
-                                              .index = i,
-                                              .text = by_hint ? p->hint : m->opt.peers[i]});
+    member_emit(m, .kind = QR_ACT_DIAL, .index = i, .text = by_hint ? p->hint : m->opt.peers[i]);
 }
 
 /* Handshakes take longer while many peers connect. */
@@ -120,7 +118,7 @@ void member_free_conn(struct qr_member *m, struct member_conn *c) {
 }
 
 void member_close(struct qr_member *m, struct member_conn *c) {
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
+    member_emit(m, .kind = QR_ACT_CLOSE, .conn = c->id);
     member_free_conn(m, c);
     if (c->outgoing) dial_rejected(m, c->tag);
 }
@@ -170,7 +168,7 @@ bool member_dial_resolve(struct qr_member *m, struct member_conn *c, uint32_t in
         }
         make_spare(m, old);
     } else if (old) {
-        member_emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = old->id});
+        member_emit(m, .kind = QR_ACT_CLOSE, .conn = old->id);
         old->state = CONN_FREE;
     }
     /* An open connection is resolved when its hello arrives. */
@@ -192,7 +190,7 @@ bool member_use_spare(struct qr_member *m, uint32_t index) {
 
 void member_check_spare(struct qr_member *m, struct member_conn *c) {
     if (c->state != CONN_PEER || !c->spare_ns || m->now_ns < c->spare_ns) return;
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
+    member_emit(m, .kind = QR_ACT_CLOSE, .conn = c->id);
     c->state = CONN_FREE;
     if (c->outgoing) dial_cancel(m, c->index);
 }

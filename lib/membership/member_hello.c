@@ -39,27 +39,19 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
     if (m->opt.index < m->opt.n_peers)
         qr_text_cut(h->address, sizeof h->address, m->opt.peers[m->opt.index]);
     h->server = m->opt.server;
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (member_reaches(m, i)) {
-            h->heard[h->n_heard].index = i;
-            memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation,
-                   QR_INCARNATION_BYTES);
-        }
+    h->n_heard = member_list_reached(m, h->heard);
     member_send(m, conn);
 }
 
 /* ---- different settings ---- */
 static void add_mismatch_field(struct qr_member *m, struct member_conn *c, struct mismatch *mm,
                                const char *name, const char *here, const char *there) {
-    if (mm->n < SHOWN_FIELDS) {
-        qr_text_cut(mm->field[mm->n].name, sizeof mm->field[mm->n].name, name);
-        qr_text_cut(mm->field[mm->n].here, sizeof mm->field[mm->n].here, here ? here : "(none)");
-        mm->field[mm->n].received = there != NULL;
-        qr_text_cut(mm->field[mm->n].there, sizeof mm->field[mm->n].there,
-                    there ? there : "(unknown)");
-        mm->n_text += there != NULL;
-        mm->n++;
-    }
+    struct other_field *o = &mm->field[mm->n++]; /* Callers compare SHOWN_FIELDS at most. */
+    qr_text_cut(o->name, sizeof o->name, name);
+    qr_text_cut(o->here, sizeof o->here, here ? here : "(none)");
+    qr_text_cut(o->there, sizeof o->there, there ? there : "(unknown)");
+    o->received = there != NULL;
+    mm->n_text += o->received;
     /* Send the peer this worker's value. */
     struct qr_field_text *f = &m->out.field;
     m->out.kind = QR_MESSAGE_FIELD;

@@ -67,7 +67,7 @@ struct mismatch {
     uint8_t incarnation[QR_INCARNATION_BYTES];
     bool by_leader; /* the peer leads a generation that has committed a state */
     unsigned n, n_text;
-    struct {
+    struct other_field {
         char name[QR_MESSAGE_NAME_BYTES], here[128], there[128];
         bool received;
     } field[SHOWN_FIELDS];
@@ -196,13 +196,6 @@ static inline void member_reset_backoff(struct qr_member *m) {
 
 /* Files in this order: each uses only those before it. */
 
-/* ---- member_base.c ---- */
-/* Fills base and the members' holder/keep/kept of *b, where the members' names are set; held[r] is
- * rank r's. NONE: all members read the last checkpoint. */
-enum base_choice { BASE_OK, BASE_SPLIT, BASE_NONE, BASE_REFUSED_TWICE };
-enum base_choice member_choose_base(const struct qr_held *held,
-                                    const struct qr_member_faults *faults, struct qr_begin *b);
-
 /* ---- member_reach.c ---- */
 struct member_conn *member_conn(struct qr_member *m, uint32_t id);
 /* A member of the last generation, active or suspended; established: as the same process. */
@@ -211,6 +204,8 @@ bool member_is_established(const struct qr_member *m, uint32_t index);
 bool member_passes_data(const struct peer *p);
 /* The peer answers, over its control connection and over its data stream. */
 bool member_reaches(const struct qr_member *m, uint32_t index);
+/* Lists the reached peers; returns their number. */
+uint32_t member_list_reached(const struct qr_member *m, struct qr_member_name *ret);
 /* Both list each other; a or b may be this worker. */
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b);
 /* Number of computing members in the set. */
@@ -221,21 +216,21 @@ void member_incarnation_changed(struct qr_member *m);
 uint64_t member_no_data(const struct qr_member *m);
 
 /* ---- member_send.c ---- */
-void member_emit(struct qr_member *m, const struct qr_member_action *a);
+#define member_emit(m, ...) (m)->emit((m)->ctx, &(struct qr_member_action){__VA_ARGS__})
 void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) QR_PRINTF(3, 4);
 void member_send(struct qr_member *m, uint32_t conn); /* sends m->out */
-void member_broadcast(struct qr_member *m);           /* m->out, to all connected peers */
 void member_heartbeats(struct qr_member *m);          /* builds one and sends it to all */
 /* The same for a change that each peer may cause: a large ring sends such changes together, since
  * each broadcast costs as many messages as there are peers. */
 void member_heartbeats_soon(struct qr_member *m);
 /* Extra time for waits while no generation has begun and many peers are connected. */
 int64_t member_forming_ns(const struct qr_member *m);
-void member_send_goodbye(struct qr_member *m, enum qr_goodbye_reason why, enum qr_code code,
-                         const char *text);
+/* Sends goodbyes; the machine is over. Stop and finish emit STOP and, at a Done, DONE. */
+void member_leave(struct qr_member *m, enum qr_goodbye_reason why, enum qr_code code,
+                  const char *text);
 void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_reason why,
                  const char *text);
-void member_finish(struct qr_member *m, enum qr_code code, const char *text); /* at a Done */
+void member_finish(struct qr_member *m, enum qr_code code, const char *text);
 /* Ends this process and, by a Done, every reachable peer with the same error. */
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text);
 
@@ -271,7 +266,12 @@ uint64_t member_ring_age_ms(const struct qr_member *m);
 QR_MUST_CHECK bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin *b);
 void member_begun_common(struct qr_member *m, const struct qr_begin *b);
 
-/* ---- member_split.c: states that differ ---- */
+/* ---- member_base.c ---- */
+/* Fills base and the members' holder/keep/kept of *b, where the members' names are set; held[r] is
+ * rank r's. NONE: all members read the last checkpoint. */
+enum base_choice { BASE_OK, BASE_SPLIT, BASE_NONE, BASE_REFUSED_TWICE };
+enum base_choice member_choose_base(const struct qr_held *held,
+                                    const struct qr_member_faults *faults, struct qr_begin *b);
 void member_log_wrong_states(struct qr_member *m, const struct qr_held *held,
                              const struct qr_begin *b);
 void member_log_own_wrong_state(struct qr_member *m, const struct qr_begin *b);

@@ -49,6 +49,12 @@ static bool works_in_other(const struct qr_member *m, uint32_t i) {
     return m->peer[i].known && m->peer[i].beat.phase == QR_PHASE_MEMBER;
 }
 
+static bool is_linked_with_all(const struct qr_member *m, uint32_t i, uint64_t set) {
+    bool all = true;
+    for (; set && all; set &= set - 1) all = member_linked(m, i, (uint32_t)__builtin_ctzll(set));
+    return all;
+}
+
 /* Greedy choice among the peers linked with this worker: each next index that is linked with all
  * already in the set; members of the last generation first, then members of another, then
  * newcomers. A working generation is the starting point: its members would reject a set that leaves
@@ -69,10 +75,7 @@ static uint64_t find_set(const struct qr_member *m) {
     for (int k = 0; k < 3; k++)
         for (; order[k]; order[k] &= order[k] - 1) {
             uint32_t i = (uint32_t)__builtin_ctzll(order[k]);
-            bool all = true;
-            for (uint64_t rest = set & ~me; rest && all; rest &= rest - 1)
-                all = member_linked(m, i, (uint32_t)__builtin_ctzll(rest));
-            if (all) set |= index_bit(i);
+            if (is_linked_with_all(m, i, set & ~me)) set |= index_bit(i);
         }
     return set | me;
 }
@@ -123,7 +126,7 @@ bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret) {
 static void suspend_member(struct qr_member *m) {
     m->active = false;
     m->idle_ns = m->now_ns;
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_SUSPEND});
+    member_emit(m, .kind = QR_ACT_SUSPEND);
     member_heartbeats(m); /* Lets the others see at once that the generation no longer works. */
 }
 
@@ -182,7 +185,7 @@ static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
         m->peer[i].differs_since_ns = -1;
         m->peer[i].turns_ns = m->now_ns;
     }
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_BEGIN, .generation = g});
+    member_emit(m, .kind = QR_ACT_BEGIN, .generation = g);
     member_heartbeats(m);
 }
 
@@ -412,24 +415,21 @@ void member_consider_proposing(struct qr_member *m) {
 /* ---- promising ---- */
 /* The proposal names a newcomer and leaves out a member of the last generation that is linked with
  * all members that it names. A moment after the break one of these members proposes it again. */
-static bool displaces_member(const struct qr_member *m, const struct qr_propose *p) {
-    uint64_t named = 0, newcomers = 0;
+static bool displaces_member(const struct qr_member *m, uint64_t set) {
+    uint64_t established = 0;
     if (!m->worked_ns || m->now_ns - m->worked_ns >= EXCLUSIVE_NS || m->opt.faults.newcomers_first)
         return false;
-    for (uint32_t k = 0; k < p->n_members; k++)
-        if (member_is_established(m, p->member[k].index)) named |= index_bit(p->member[k].index);
-        else newcomers |= index_bit(p->member[k].index);
-    for (uint32_t i = 0; newcomers && i < QR_MAX_MEMBERS; i++) {
-        bool all = !(named & index_bit(i)) && i != m->opt.index && member_is_established(m, i);
-        for (uint64_t rest = named; rest && all; rest &= rest - 1)
-            all = member_linked(m, i, (uint32_t)__builtin_ctzll(rest));
-        if (all) return true;
-    }
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (member_is_established(m, i)) established |= index_bit(i);
+    uint64_t left_out = set & ~established ? established & ~set : 0;
+    for (; left_out; left_out &= left_out - 1)
+        if (is_linked_with_all(m, (uint32_t)__builtin_ctzll(left_out), set & established))
+            return true;
     return false;
 }
 
 static const char *find_objection(const struct qr_member *m, uint32_t from,
-                                  const struct qr_propose *p) {
+                                  const struct qr_propose *p, uint64_t set) {
     if (m->ending) return "the run has ended here";
     bool here = m->active && member_in_generation(m, from);
     if (!here && m->now_ns < m->peer[from].banned_until_ns)
@@ -441,14 +441,11 @@ static const char *find_objection(const struct qr_member *m, uint32_t from,
     if (exclusive && !is_promised_to(m, from) && m->promised.index < from)
         return "a lower index was promised within the last second";
     bool works = generation_works(m);
-    for (uint32_t r = 0; works && r < m->generation.begin.n_members; r++) {
-        uint32_t i = m->generation.begin.member[r].name.index;
-        bool named = i == m->opt.index;
-        for (uint32_t k = 0; k < p->n_members; k++) named = named || p->member[k].index == i;
-        if (!named && member_linked(m, m->opt.index, i))
+    uint64_t left_out = works ? begin_set(&m->generation.begin) & ~set : 0;
+    for (; left_out; left_out &= left_out - 1)
+        if (member_linked(m, m->opt.index, (uint32_t)__builtin_ctzll(left_out)))
             return "a reachable member of the generation is left out";
-    }
-    if (!works && displaces_member(m, p))
+    if (!works && displaces_member(m, set))
         return "a member of the generation is left out for a newcomer";
     return NULL;
 }
@@ -467,7 +464,7 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
     for (uint32_t k = 0; k < p->n_members; k++) set |= index_bit(p->member[k].index);
     const char *why = member_mismatched(m) && !any_was_member(m, set)
                           ? "a worker with other settings answers"
-                          : find_objection(m, from, p);
+                          : find_objection(m, from, p, set);
     if (why) {
         m->out.kind = QR_MESSAGE_BUSY;
         m->out.busy = (struct qr_busy){.id = p->id, .highest_number = m->highest};

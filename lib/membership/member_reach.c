@@ -50,6 +50,16 @@ bool member_reaches(const struct qr_member *m, uint32_t index) {
            (member_passes_data(p) || m->opt.faults.control_is_enough);
 }
 
+uint32_t member_list_reached(const struct qr_member *m, struct qr_member_name *ret) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        if (!member_reaches(m, i)) continue;
+        ret[n].index = i;
+        memcpy(ret[n++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
+    }
+    return n;
+}
+
 static bool lists_peer(const struct qr_member *m, uint32_t a, uint32_t b) {
     if (a == m->opt.index) return member_reaches(m, b);
     return m->peer[a].reaches & index_bit(b);

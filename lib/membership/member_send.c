@@ -7,23 +7,21 @@
 
 #include "membership/member_impl.h"
 
-void member_emit(struct qr_member *m, const struct qr_member_action *a) { m->emit(m->ctx, a); }
-
 void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) {
     char line[QR_ERR_MSG_BYTES];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_LOG, .level = level, .text = line});
+    member_emit(m, .kind = QR_ACT_LOG, .level = level, .text = line);
 }
 
 void member_send(struct qr_member *m, uint32_t conn) {
-    member_emit(m,
-                &(struct qr_member_action){.kind = QR_ACT_SEND, .conn = conn, .message = &m->out});
+    member_emit(m, .kind = QR_ACT_SEND, .conn = conn, .message = &m->out);
 }
 
-void member_broadcast(struct qr_member *m) {
+/* Sends m->out to all connected peers. */
+static void broadcast(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (m->peer[i].connected) member_send(m, m->peer[i].conn);
 }
@@ -44,12 +42,7 @@ static void build_heartbeat(struct qr_member *m) {
     h->form_expired = !m->formed && m->now_ns - m->start_ns >= m->opt.form_timeout_ns;
     h->trainer_turns = m->turns;
     h->expected_micro_batch_ms = m->micro_batch_ms;
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (member_reaches(m, i)) {
-            h->heard[h->n_heard].index = i;
-            memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation,
-                   QR_INCARNATION_BYTES);
-        }
+    h->n_heard = member_list_reached(m, h->heard);
     /* Without recent polls the training thread is computing and sends no beats. */
     bool polls = m->now_ns - m->polled.turn_ns < POLLS_NS;
     h->polled_ms = polls ? (uint64_t)((m->polled.turn_ns - m->polled.since_ns) / MS(1)) : 0;
@@ -71,7 +64,7 @@ void member_heartbeats(struct qr_member *m) {
     build_heartbeat(m);
     m->broadcast_ns = m->now_ns;
     m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS + member_forming_ns(m);
-    member_broadcast(m);
+    broadcast(m);
 }
 
 void member_heartbeats_soon(struct qr_member *m) {
@@ -82,42 +75,41 @@ void member_heartbeats_soon(struct qr_member *m) {
 }
 
 /* ---- leaving ---- */
-void member_send_goodbye(struct qr_member *m, enum qr_goodbye_reason why, enum qr_code code,
-                         const char *text) {
+void member_leave(struct qr_member *m, enum qr_goodbye_reason why, enum qr_code code,
+                  const char *text) {
     struct qr_goodbye *g = &m->out.goodbye;
     m->out.kind = QR_MESSAGE_GOODBYE;
     *g = (struct qr_goodbye){.why = why, .code = code};
     qr_text_cut(g->text, sizeof g->text, text);
-    member_broadcast(m);
+    broadcast(m);
     for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
         if (c->state == CONN_MISMATCH) member_send(m, c->id);
+    m->over = true;
+    m->active = false;
+}
+
+static void leave_with(struct qr_member *m, enum qr_member_action_kind kind, enum qr_code code,
+                       enum qr_goodbye_reason why, const char *text) {
+    if (m->over) return;
+    char kept[QR_ERR_MSG_BYTES];
+    snprintf(kept, sizeof kept, "%s", text);
+    member_leave(m, why, code, kept);
+    member_emit(m, .kind = kind, .code = code, .text = kept);
 }
 
 void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_reason why,
                  const char *text) {
-    if (m->over) return;
-    char kept[QR_ERR_MSG_BYTES];
-    snprintf(kept, sizeof kept, "%s", text);
-    member_send_goodbye(m, why, code, kept);
-    m->over = true;
-    m->active = false;
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept});
+    leave_with(m, QR_ACT_STOP, code, why, text);
+}
+
+void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
+    leave_with(m, QR_ACT_DONE, code, QR_GOODBYE_DONE, text);
 }
 
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text) {
     m->out.kind = QR_MESSAGE_DONE;
     m->out.done = (struct qr_done){.code = code};
     qr_text_cut(m->out.done.text, sizeof m->out.done.text, text);
-    member_broadcast(m);
+    broadcast(m);
     member_stop(m, code, QR_GOODBYE_LEAVING, text);
-}
-
-void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
-    if (m->over) return;
-    char kept[QR_MESSAGE_TEXT_BYTES];
-    qr_text_cut(kept, sizeof kept, text);
-    member_send_goodbye(m, QR_GOODBYE_DONE, code, kept);
-    m->over = true;
-    m->active = false;
-    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept});
 }
