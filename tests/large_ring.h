@@ -16,6 +16,7 @@
 #include "base/counter.h"
 #include "base/mem.h"
 #include "group/group.h"
+#include "tests/group_form.h"
 #include "tests/tls.h"
 
 struct large_worker { /* what a worker writes once, when it has formed */
@@ -80,7 +81,7 @@ static enum qr_code large_work(unsigned n, uint32_t index, const struct qr_link_
     unsigned port = 0;
     enum qr_code code = qr_group_open(&o, &g, &port, err);
     if (code != QR_OK) return code;
-    code = qr_group_form(g, &view, err);
+    code = form_group(g, &view, err);
     ret->formed_ns = qr_now_ns(&qr_clock_monotonic);
     getrusage(RUSAGE_SELF, &u);
     ret->cpu_ns = (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * QR_SECOND +

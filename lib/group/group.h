@@ -2,9 +2,7 @@
  *
  * What      Forms generations, one after the other, while members join and leave; sums
  *           contributions so that every micro-batch counts exactly once; ends the run together
- *           (membership/protocol.md). Built from membership (pure rules), a control link with its
- *           own thread, and a data link driven by the calling (training) thread. elastic.md
- *           describes the step loop.
+ *           (membership/protocol.md). elastic.md describes the step loop.
  * Order     qr_group_open or qr_group_solo, qr_group_plan, qr_group_ready. For each generation:
  *           qr_group_join; qr_group_give or qr_group_fetch; for each reduction
  *           qr_group_open_reduction, qr_group_take_micro_batch until false, qr_group_reduce,
@@ -93,13 +91,9 @@ QR_MUST_CHECK enum qr_code qr_group_open(const struct qr_group_options *opt, str
  * caller bounds it (worker/stop.h). NULL is fine. */
 void qr_group_close(struct qr_group *g);
 
-/* Sets the plan of this process, before qr_group_ready. The first generation's leader sets it for
- * all until the ring ends (membership/protocol.md §5). A state beyond the ring's last epoch is not
- * continued.
- *
- * Args:     epochs      epochs that this process would train
- *           reductions  per epoch
- */
+/* Sets the plan of this process, before qr_group_ready: epochs that it would train, reductions per
+ * epoch. The first generation's leader sets it for all until the ring ends
+ * (membership/protocol.md §5). A state beyond the ring's last epoch is not continued. */
 void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions);
 /* Returns the ring's number of epochs as far as it is known, else the own; 0 before
  * qr_group_plan. */
@@ -111,13 +105,12 @@ bool qr_group_shares_outputs(struct qr_group *g);
 /* Returns whether other members' states are compared with this one's. False for qr_group_solo; then
  * all digests may be 0. */
 bool qr_group_compares(const struct qr_group *g);
-/* Sets the state that this member begins with, and starts the control thread; no peer is contacted
- * before.
+/* Sets the state that this member begins with, and starts the control thread (errors by errno); no
+ * peer is contacted before. Call once.
  *
  * Args:     reductions         reductions applied in that state
  *           digest             of that state
  *           max_micro_batches  steps of up to this many allocate nothing later
- * Errors:   of starting the thread, by errno
  */
 QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions,
                                           const uint8_t digest[16], size_t max_micro_batches,
@@ -129,26 +122,22 @@ struct qr_group_start {
     uint64_t epochs;          /* epochs that the ring trains: qr_group_plan's of its first leader */
     uint64_t base_reductions; /* reductions applied in the common base state */
     uint8_t base_digest[16];
-    /* All peers of the settings are members, so none can be working elsewhere. */
-    bool whole;
+    bool whole; /* all peers of the settings are members, so none can be working elsewhere */
+    bool keep;  /* micro-batches taken in this reduction still count; else clear the sums */
+    bool fetch; /* this member has another state: fetch the base first */
+    bool give;  /* other members lack the base, and this member serves them: qr_group_give */
     /* This member leads, or has led until now, and no member was in a generation before: others may
      * have trained on since it started. */
     bool first;
-    /* This member has another state: fetch the base first. */
-    bool fetch;
     /* Two states of base_reductions differ without a majority: load the last checkpoint or the
      * first state, then call qr_group_reloaded and join again. Nothing else is done in this
      * generation. */
     bool reload;
-    /* Other members lack the base, and this member serves them: call qr_group_give. */
-    bool give;
     /* The run has ended: the leader confirmed that all outputs are written. The rest is not set. */
     bool done;
     /* At a parameter server only: no generation has begun for the form timeout, at least 5 s. Check
      * whether others have ended the run; if not, join again. The rest is not set. */
     bool waits;
-    /* Micro-batches taken in this reduction still count; otherwise clear the sums so far. */
-    bool keep;
 };
 /* Waits for the next generation and connects its data streams.
  *
@@ -157,24 +146,15 @@ struct qr_group_start {
  */
 QR_MUST_CHECK enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret,
                                          struct qr_err *err);
-/* Sends the state to the members that this one serves.
- *
- * Args:     state  the state's bytes, borrowed
- */
+/* Sends the state's bytes, borrowed, to the members that this one serves. */
 QR_MUST_CHECK enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state,
                                          struct qr_err *err);
-/* Receives the base state from the member that serves this one.
- *
- * Args:     ret  the bytes are appended; transport damage is detected, wrong content is not
- */
+/* Appends the base state from the member that serves this one: transport damage is detected, wrong
+ * content is not. */
 QR_MUST_CHECK enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret,
                                           struct qr_err *err);
-/* Sets the state of this member (applied or fetched), and clears the micro-batches taken so far.
- *
- * Args:     reductions  reductions applied in the state
- *           digest      of the state
- * Errors:   ABORTED: the generation is over; the state must not be used
- */
+/* Sets the state of this member (applied or fetched): its reductions and digest. Clears the
+ * micro-batches taken so far. ABORTED: the state must not be used. */
 QR_MUST_CHECK enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions,
                                           const uint8_t digest[16], struct qr_err *err);
 
@@ -183,32 +163,19 @@ QR_MUST_CHECK enum qr_code qr_group_apply(struct qr_group *g, uint64_t reduction
 QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions,
                                              const uint8_t digest[16], struct qr_err *err);
 
-/* Opens the next reduction and lists this member's micro-batches.
- *
- * Args:     n_micro_batches  of the reduction
- *           ret_left         micro-batches of this member not taken yet
- */
+/* Opens the next reduction, of n_micro_batches; ret_left: those of this member not taken yet. */
 QR_MUST_CHECK enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches,
                                                    size_t *ret_left, struct qr_err *err);
 /* Takes the next micro-batch; the caller must compute it. False: none left, or the generation is
  * over. */
 bool qr_group_take_micro_batch(struct qr_group *g, uint64_t *ret_micro_batch);
-/* Records the speeds after a training step. Faster members own more micro-batches in later
- * reductions of this generation; results do not change.
- *
- * Args:     n_micro_batches  of the step
- *           ns               [n_members], by rank: time for the rank's micro-batches, from the sum,
- *                            so equal at all members
- */
+/* Records the speeds after a training step of n_micro_batches: ns[rank] is the time for the rank's
+ * micro-batches, from the sum, so equal at all members. Faster members own more micro-batches in
+ * later reductions of this generation; results do not change. */
 void qr_group_set_speeds(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns);
 /* Sets how long a micro-batch takes at most; 0: not known. A member that takes none for five times
  * as long, and at least 10 s, counts as frozen. */
 void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns);
-
-/* Calls qr_group_ready with a state of 0 reductions, then qr_group_join: for callers that only
- * reduce. */
-QR_MUST_CHECK enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret,
-                                         struct qr_err *err);
 
 /* Returns whether a hanging stream may still read vector and sum of a failed reduction; if so, keep
  * both until qr_group_close. */

@@ -1,5 +1,5 @@
-/* group/group_over_impl.h — a group over links of any kind: for group_grpc.c, and for tests with
- * their own links and threads.
+/* group/group_over_impl.h — a group over links of any kind, for tests with their own links and
+ * threads.
  */
 #ifndef QR_GROUP_GROUP_OVER_IMPL_H
 #define QR_GROUP_GROUP_OVER_IMPL_H
@@ -32,8 +32,8 @@ QR_MUST_CHECK enum qr_code qr_group_over(const struct qr_group_options *opt,
 void qr_group_control_run(struct qr_group *g);
 /* Sets how qr_group_ready starts that thread and how qr_group_close joins it (only if started).
  * start NULL: the thread is running already. */
-void qr_group_set_thread(struct qr_group *g,
-                         enum qr_code (*start)(void *ctx, struct qr_group *g, struct qr_err *err),
-                         void (*join)(void *ctx), void *ctx);
+typedef enum qr_code qr_group_start_fn(void *ctx, struct qr_group *g, struct qr_err *err);
+void qr_group_set_thread(struct qr_group *g, qr_group_start_fn *start, void (*join)(void *ctx),
+                         void *ctx);
 
 #endif

@@ -310,7 +310,7 @@ static void check_end(struct qr_member *m) {
 }
 
 /* Runs every check that time or a change of the peers may trigger. */
-static void check_all_peers(struct qr_member *m) {
+static void run_checks(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS && !m->over; i++) check_peer(m, i);
     for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS && !m->over; c++) {
         if (c->state == CONN_NEW && m->now_ns - c->since_ns >= HELLO_WAIT_NS) member_close(m, c);
@@ -319,6 +319,8 @@ static void check_all_peers(struct qr_member *m) {
     if (!m->over) member_send_hints(m);
     if (!m->over) check_end(m);
     if (!m->over && m->now_ns >= m->beat_ns) member_heartbeats(m);
+    if (!m->over) member_check_mismatch(m);
+    if (!m->over && !m->ending) member_consider_proposing(m);
 }
 
 static void lower_deadline(int64_t *at, int64_t t) {
@@ -404,12 +406,9 @@ void qr_member_handle(struct qr_member *m, int64_t now_ns, const struct qr_membe
         [QR_EVENT_END] = on_end,
         [QR_EVENT_LEAVE] = on_leave,
     };
-    bool reports = e->kind == QR_EVENT_TRAINER; /* No check depends on it at once. */
-    if (!reports) advance_time(m, now_ns);
+    /* A report before the next tick changes nothing at once. */
+    bool early = e->kind == QR_EVENT_TRAINER && now_ns < qr_member_deadline_ns(m);
+    if (!early) advance_time(m, now_ns);
     if (on[e->kind] && (!m->over || e->kind == QR_EVENT_UP)) on[e->kind](m, e);
-    if (reports || !m->started) return;
-    /* Every check that time or a change of the peers may trigger. */
-    if (!m->over) check_all_peers(m);
-    if (!m->over) member_check_mismatch(m);
-    if (!m->over && !m->ending) member_consider_proposing(m);
+    if (m->started && !early) run_checks(m);
 }

@@ -8,7 +8,7 @@
  *           latest: TICK.
  * Driver    control.c (real links) and the simulator own the link. Actions are emitted during
  *           qr_member_handle, in order, and may point into the machine: use them before returning.
- *           emit must not call the machine, except qr_member_set_held.
+ *           emit may call qr_member_set_held and ask questions, no more.
  * Trainer   From SUSPEND to BEGIN the trainer takes, sends, receives and applies nothing; it may
  *           continue to compute. At SUSPEND, and at BEGIN (micro-batches kept or dropped), emit
  *           sets the state that the trainer holds from then on: a promise and a Begin report it.
@@ -156,8 +156,7 @@ enum qr_member_event_kind {
      * may be lost, so a new one is requested after 30 ms. A member of the last generation stays
      * reachable until its silence shows otherwise; any other peer only when its stream is up. */
     QR_EVENT_DATA_DOWN,
-    /* turns, micro_batch_ns, polled: progress of the training thread. Emits nothing. */
-    QR_EVENT_TRAINER,
+    QR_EVENT_TRAINER,  /* turns, micro_batch_ns, polled: progress; a tick where one is due */
     QR_EVENT_REJECTED, /* a coverage check failed: a new generation is needed (held.refusals) */
     /* code (QR_OK or the error), text (sent to all, may be NULL): end the run, at the leader only.
      * Done is sent to all; DONE follows at the last goodbye or after 5 s. */
@@ -201,8 +200,6 @@ bool qr_member_lacks_data(const struct qr_member *m, uint32_t index);
 /* Returns the ring's settings as far as they are known: those of the own generation, else of a
  * reachable member of another, else the own. Borrowed until the next event. */
 const struct qr_common *qr_member_common(const struct qr_member *m);
-/* Returns the settings that this process was started with. Borrowed. */
-const struct qr_common *qr_member_own_settings(const struct qr_member *m);
 
 /* Returns the number of connected peers (hello accepted). */
 unsigned qr_member_n_connected(const struct qr_member *m);

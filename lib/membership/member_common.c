@@ -16,8 +16,6 @@ void qr_member_set_plan(struct qr_member *m, uint64_t epochs, uint64_t reduction
     m->epoch_reductions = reductions;
 }
 
-const struct qr_common *qr_member_own_settings(const struct qr_member *m) { return &m->own; }
-
 const struct qr_common *qr_member_common(const struct qr_member *m) {
     if (m->formed) return &m->common;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "group/group.h"
+#include "tests/group_form.h"
 #include "tests/bench/peers/allreduce_runs.h"
 #include "tests/tls.h"
 
@@ -87,7 +88,7 @@ static void run(uint32_t index, uint32_t n, enum qr_allreduce schedule, const st
     struct qr_group *g;
     struct qr_group_view view;
     unsigned port;
-    if (qr_group_open(&o, &g, &port, &err) != QR_OK || qr_group_form(g, &view, &err) != QR_OK)
+    if (qr_group_open(&o, &g, &port, &err) != QR_OK || form_group(g, &view, &err) != QR_OK)
         die(&err);
     uint64_t step = 0;
     for (size_t i = 0; i < n_sizes; i++) time_size(g, view.rank, n, sizes[i], tls != NULL, &step);

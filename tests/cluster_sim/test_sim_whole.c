@@ -16,14 +16,14 @@ static const struct mutation {
     uint64_t first;
     const char *name;
 } mutations[] = {
-    {PLANTED_KEEP_OVERLAP, 2313, "keep overlapping micro-batches"},
-    {PLANTED_NO_SUSPEND, 419, "works on after a promise"},
-    {PLANTED_APPLY_ANYWAY, 356, "applies after its generation"},
-    {PLANTED_KEEP_ANYWAY, 2313, "keeps what a Begin drops"},
-    {PLANTED_TAKE_SUSPENDED, 493, "takes micro-batches while suspended"},
+    {PLANTED_KEEP_OVERLAP, 374, "keep overlapping micro-batches"},
+    {PLANTED_NO_SUSPEND, 374, "works on after a promise"},
+    {PLANTED_APPLY_ANYWAY, 100, "applies after its generation"},
+    {PLANTED_KEEP_ANYWAY, 374, "keeps what a Begin drops"},
+    {PLANTED_TAKE_SUSPENDED, 69, "takes micro-batches while suspended"},
     {PLANT_UNCOMMITTED, 1, "publishes an uncommitted state"},
-    {PLANT_PLAIN_WRITE, 9561, "LATEST moved by a plain write"},
-    {PLANT_UNVERIFIED, 146, "a checkpoint loaded without verifying"},
+    {PLANT_PLAIN_WRITE, 50, "LATEST moved by a plain write"},
+    {PLANT_UNVERIFIED, 6, "a checkpoint loaded without verifying"},
     {PLANTED_CONTROL_IS_ENOUGH, 12, "hears who passes no data"},
 };
 /* Seeds that have failed once (or would have, had they been there), and why. They are

@@ -195,7 +195,6 @@ static void serve(struct world *w, struct node *x) {
         use_conns(x);
     }
     serve_data(w, x);
-    if (now_of(w) >= qr_member_deadline_ns(x->m)) handle(w, x->m, .kind = QR_EVENT_TICK);
     train(w, x);
 }
 static void turn(struct world *w, int64_t limit_ns) {

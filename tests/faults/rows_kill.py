@@ -41,12 +41,12 @@ STEP = [
 # the same while the ring changes because another one died
 CHANGE = [
     ("noticing a death", "member_peer_lost", "one"),
-    ("ending its generation", "group_on_suspend", "one"),
+    ("ending its generation", "batch_queue_freeze", "one"),
     ("asked for a promise", "member_on_propose", "one"),
     ("promised, the Begin has come", "member_on_begin", "one"),
-    ("beginning", "group_on_begin", "one"),
+    ("beginning", "batch_queue_begin", "one"),
     ("connecting", "qr_mesh_form", "one"),
-    ("ending its generation", "group_on_suspend", "leader"),
+    ("ending its generation", "batch_queue_freeze", "leader"),
     ("having the promises", "member_on_promise", "leader"),
     ("sending Begin", "member_propose.c:propose_begin", "leader"),
     ("connecting", "qr_mesh_form", "leader"),

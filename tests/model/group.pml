@@ -1,4 +1,4 @@
-/* group.pml — what lib/membership/member.c and group/group_step.c do, for Spin 6: who is in a generation, what it starts from, what is applied.
+/* group.pml — what lib/membership/member.c and group/batch_queue.c do, for Spin 6: who is in a generation, what it starts from, what is applied.
 
    Three workers train S steps of B micro-batches, then an empty closing reduction. Any worker may at any time propose any set of live workers of which it is the
    lowest: timers, heartbeats and links only decide when, so every graph of links, every false suspicion and every late timer is among the runs. A message,

@@ -5,6 +5,7 @@
 #include "group/group.h"
 #include "group/group_impl.h"
 #include "group/group_over_impl.h"
+#include "tests/group_form.h"
 #include "tests/support/link_memory.h"
 #include "tests/t.h"
 
@@ -72,16 +73,15 @@ static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_reduction_
 /* While worker 0 reduces, its machine ends the job. */
 static enum qr_code stop_0(struct qr_group *g) {
     nanosleep(&(struct timespec){.tv_nsec = 100 * QR_MS}, NULL);
-    pthread_mutex_lock(&g->lock);
-    g->stop.set = true;
-    g->stop.code = QR_DATA_LOSS;
-    snprintf(g->stop.text, sizeof g->stop.text, "the job has ended");
-    pthread_mutex_unlock(&g->lock);
+    mailbox_lock(&g->mail.box);
+    g->mail.stopped = true;
+    g->mail.stop = (struct qr_err){.code = QR_DATA_LOSS, .msg = "the job has ended"};
+    mailbox_unlock(&g->mail.box);
     nanosleep(&(struct timespec){.tv_nsec = 100 * QR_MS}, NULL);
     return QR_OK;
 }
 static enum qr_code work(struct worker *w) {
-    enum qr_code code = qr_group_form(w->g, &w->view, &w->err);
+    enum qr_code code = form_group(w->g, &w->view, &w->err);
     for (uint64_t step = 0; step < 12 && code == QR_OK; step++) {
         if (w->role == ASKED_TO_AT_5 && step == 5) qr_group_interrupt(w->g);
         if ((w->role == LEAVES_AT_5 || w->role == ASKED_TO_AT_5) && step == 5) return QR_OK;
@@ -218,7 +218,7 @@ static void *weighed(void *arg) {
     struct worker *w = arg;
     pthread_t thread;
     if (!open_group(w, &thread)) return NULL;
-    w->code = qr_group_form(w->g, &w->view, &w->err);
+    w->code = form_group(w->g, &w->view, &w->err);
     for (uint64_t step = 0; step < pace.steps && w->code == QR_OK; step++) {
         qr_fixed mine[4] = {0}, sum[4];
         struct qr_contribution c = {.key = {.reductions = step},
@@ -283,7 +283,7 @@ static void test_speed(void) {
 static void test_solo(void) {
     struct qr_group_options o = {.index = 0, .clock = &qr_clock_monotonic};
     struct worker w = {.g = qr_group_solo(&o)};
-    CHECK(qr_group_form(w.g, &w.view, &w.err) == QR_OK && w.view.n_members == 1);
+    CHECK(form_group(w.g, &w.view, &w.err) == QR_OK && w.view.n_members == 1);
     CHECK(one_step(&w, 1, QR_REDUCTION_TRAIN, 10) == QR_OK, "%s", w.err.msg);
     w.role = LIES_AT_5;
     CHECK(one_step(&w, 5, QR_REDUCTION_TRAIN, 10) == QR_DATA_LOSS, "%s", w.err.msg);

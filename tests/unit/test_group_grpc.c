@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "group/group.h"
+#include "tests/group_form.h"
 #include "tests/t.h"
 
 enum { MAX_N = 4, TEXT = 700 };
@@ -143,7 +144,7 @@ static enum qr_code worker(enum scenario what, uint32_t index, uint32_t n, int t
     struct qr_group_view view = {0};
     pthread_t thread;
     if (what == INTERRUPTED) pthread_create(&thread, NULL, interrupter, g);
-    enum qr_code code = qr_group_form(g, &view, err);
+    enum qr_code code = form_group(g, &view, err);
     if (what == INTERRUPTED) pthread_join(thread, NULL);
     if (code == QR_OK && (view.n_members != n || view.index[view.rank] != index))
         code = qr_fail(err, QR_INTERNAL, "a strange view");

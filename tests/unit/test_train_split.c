@@ -14,7 +14,7 @@ static struct {
     uint32_t who;
     /* it computes the state after WRONG_REDUCTION wrongly, so many times; n_wrong: so far */
     unsigned n_wrong, times;
-    uint64_t opened, serial; /* the reduction whose ledger it has seen open, of which Begin */
+    uint64_t opened, serial; /* the reduction whose queue it has seen open, of which Begin */
     /* kept: the undisturbed run's after KEPT_REDUCTIONS; state: who's, where it lies */
     struct qr_state kept, *state;
     bool has_kept, in_store, busy;
@@ -28,14 +28,14 @@ static struct qr_buf lines;
 /* Its step loop looks at the clock between a reduction and the update that follows: there a bit of
  * the weights turns over. A slow one may have taken no micro-batch of it. */
 static void err_once(struct ring_worker *w, unsigned n) {
-    struct qr_group *g = w->group;
+    struct batch_queue *q = w->group ? &w->group->queue : NULL;
     (void)n;
-    if (w->index != plan.who || !g || !plan.state || plan.n_wrong >= plan.times) return;
-    pthread_mutex_lock(&g->lock);
-    if (g->ledger.open) plan.opened = g->held.applied_reductions, plan.serial = g->serial;
-    bool reduced = g->held.applied_reductions == WRONG_REDUCTION && !g->ledger.open && g->begun &&
-                   plan.opened == WRONG_REDUCTION && plan.serial == g->serial;
-    pthread_mutex_unlock(&g->lock);
+    if (w->index != plan.who || !q || !plan.state || plan.n_wrong >= plan.times) return;
+    pthread_mutex_lock(&q->lock);
+    if (q->open) plan.opened = q->held.applied_reductions, plan.serial = q->serial;
+    bool reduced = q->held.applied_reductions == WRONG_REDUCTION && !q->open && q->active &&
+                   plan.opened == WRONG_REDUCTION && plan.serial == q->serial;
+    pthread_mutex_unlock(&q->lock);
     if (reduced && !plan.busy) {
         plan.state->weights[0] += 0x1p-40;
         plan.n_wrong++;
