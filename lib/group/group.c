@@ -9,7 +9,6 @@
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "group/group_impl.h"
-#include "link/link_grpc.h"
 
 static uint64_t digest_text(const char *text) {
     uint8_t d[QR_XXH3_BYTES];
@@ -117,32 +116,6 @@ void qr_group_set_thread(struct qr_group *g, qr_group_start_fn *start, void (*jo
 }
 
 void qr_group_control_run(struct qr_group *g) { control_run(&g->control); }
-
-static void *control_main(void *g) {
-    pthread_setname_np(pthread_self(), "qring-control");
-    qr_group_control_run(g);
-    return NULL;
-}
-
-static enum qr_code start_thread(void *ctx, struct qr_group *g, struct qr_err *err) {
-    int sys = pthread_create(&g->thread, NULL, control_main, ctx);
-    g->thread_runs = sys == 0;
-    return sys ? qr_fail_errno(err, sys, "start the control thread") : QR_OK;
-}
-
-static void join_thread(void *ctx) {
-    struct qr_group *g = ctx;
-    if (g->thread_runs) pthread_join(g->thread, NULL);
-}
-
-enum qr_code qr_group_open(const struct qr_group_options *opt, struct qr_group **ret,
-                           unsigned *ret_port, struct qr_err *err) {
-    struct qr_link *control = qr_link_grpc_new_with_acceptor(opt->clock, opt->tls, opt->log),
-                   *data = qr_link_grpc_new(opt->clock, opt->tls);
-    QR_TRY(qr_group_over(opt, control, data, ret, ret_port, err));
-    qr_group_set_thread(*ret, start_thread, join_thread, *ret);
-    return QR_OK;
-}
 
 void qr_group_close(struct qr_group *g) {
     if (!g) return;

@@ -16,8 +16,6 @@ struct qr_group {
     qr_group_start_fn *start; /* the control thread */
     void (*join)(void *ctx);
     void *thread_ctx;
-    pthread_t thread;
-    bool thread_runs;
     /* The rest belongs to the training thread. */
     struct qr_link *data;
     struct qr_mesh *mesh;
