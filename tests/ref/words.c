@@ -104,11 +104,29 @@ static void put_list(struct writer *w, const char *key, const unsigned *q, unsig
     qr_buf_puts(&w->text, "]");
 }
 
+/* On more than two qubits a cyclic shift of the basis states, one with a phase. */
+static void put_matrix(struct writer *w, unsigned n) {
+    unsigned size = 1u << n;
+    qr_buf_puts(&w->text, ", \"matrix\": [");
+    if (n == 1) qr_buf_puts(&w->text, "[0.6, [0, 0.8]], [[0, 0.8], 0.6]");
+    if (n == 2)
+        qr_buf_puts(&w->text, "[0, 0, 1, 0], [0.6, 0, 0, [0, 0.8]], [0, 1, 0, 0], [[0, 0.8], 0, 0, "
+                              "0.6]");
+    for (unsigned row = 0; n > 2 && row < size; row++)
+        for (unsigned column = 0; column < size; column++)
+            qr_buf_printf(&w->text, "%s%s%s",
+                          column ? ", "
+                          : row  ? ", ["
+                                 : "[",
+                          column != (row + 1) % size ? "0"
+                          : row                      ? "1"
+                                                     : "[0.6, 0.8]",
+                          column + 1 == size ? "]" : "");
+    qr_buf_puts(&w->text, "]");
+}
+
 static void put_special(struct writer *w, enum qr_composite_takes takes, unsigned n) {
-    if (takes == QR_COMPOSITE_MATRIX)
-        qr_buf_puts(&w->text, n == 1 ? ", \"matrix\": [[0.6, [0, 0.8]], [[0, 0.8], 0.6]]"
-                                     : ", \"matrix\": [[0, 0, 1, 0], [0.6, 0, 0, [0, 0.8]], "
-                                       "[0, 1, 0, 0], [[0, 0.8], 0, 0, 0.6]]");
+    if (takes == QR_COMPOSITE_MATRIX) put_matrix(w, n);
     if (takes == QR_COMPOSITE_PAULIS) {
         qr_buf_puts(&w->text, ", \"pauli_word\": \"");
         for (unsigned i = 0; i < n; i++)
