@@ -15,7 +15,7 @@ rates = "train.optimizer.learning_rate"
 def write(name, sweep, **train):
     with open(f"{work}/{name}.json", "w") as f: json.dump({**job, "train": {**job["train"], **train}, "sweep": sweep}, f)
 write("grid", {"keys": {"seed": list(range(1, 17)), rates: [0.01, 0.02, 0.05, 0.1]}})
-write("long", {"keys": {"seed": [1, 2, 3, 4, 5, 6]}}, epochs=4000)
+write("long", {"keys": {"seed": [1, 2, 3, 4, 5, 6]}}, epochs=12000)
 write("halving", {"trials": 9, "keys": {rates: {"log_uniform": [0.001, 0.3]}, "train.batch_size": [4, 8], "model[1].units": {"integer": [1, 1]}},
                   "metric": "val_accuracy", "halving": {"epochs": [200, 400, 1200], "factor": 3}})
 write("bad", {"keys": {rates: [0.01, 1e30], "train.optimizer.name": ["sgd"]}, "metric": "loss"})
