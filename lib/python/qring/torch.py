@@ -30,8 +30,8 @@ _NAMES = {torch.float32: "float32", torch.float64: "float64"}
 # qring::expval and qring::expval_vjp are operators of PyTorch, so torch.compile traces them as one
 # node each. Their arguments are tensors and numbers; a function set is found by its number.
 # n_outputs is an argument because a compiled graph may be read from PyTorch's cache in a process
-# where the number belongs to another set. PyTorch's Python code around an operator with autograd
-# costs more than a small circuit, so a call outside torch.compile and torch.func goes by _Eager.
+# where the number belongs to another set. PyTorch's Python code around an operator costs more than
+# a small circuit, so a call outside torch.compile and torch.func goes by _Eager.
 
 _numbers = itertools.count(1)
 _sets: weakref.WeakValueDictionary[int, FunctionSet] = weakref.WeakValueDictionary()
@@ -63,6 +63,24 @@ def _function(weights: Tensor, number: int, n_outputs: int, by_inputs: bool) -> 
     return found
 
 
+def _values(function: Function, weights: Tensor, inputs: Tensor) -> Tensor:
+    ret = weights.new_empty((inputs.shape[0], function.n_outputs))
+    function.forward(weights.detach().numpy(), inputs.detach().numpy(), out=ret.numpy())
+    return ret
+
+
+def _derivatives(
+    function: Function, weights: Tensor, inputs: Tensor, cotangents: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    by_weights, by_inputs = function.vjp(
+        weights.detach().numpy(), inputs.detach().numpy(), cotangents.numpy()
+    )
+    return (
+        torch.from_numpy(by_weights).to(weights.dtype),
+        None if by_inputs is None else torch.from_numpy(by_inputs).to(inputs.dtype),
+    )
+
+
 @torch.library.custom_op("qring::expval", mutates_args=(), device_types="cpu")
 def _expval(
     weights: Tensor, inputs: Tensor, number: int, n_outputs: int, by_inputs: bool
@@ -71,10 +89,7 @@ def _expval(
 
     by_inputs tells whether derivatives by inputs will follow.
     """
-    function = _function(weights, number, n_outputs, by_inputs)
-    ret = weights.new_empty((inputs.shape[0], n_outputs))
-    function.forward(weights.numpy(), inputs.numpy(), out=ret.numpy())
-    return ret
+    return _values(_function(weights, number, n_outputs, by_inputs), weights, inputs)
 
 
 @_expval.register_fake
@@ -88,11 +103,10 @@ def _expval_vjp(
 ) -> tuple[Tensor, Tensor]:
     """Return derivatives by weights (P,) and inputs (B, I), or (0,) without by_inputs."""
     function = _function(weights, number, cotangents.shape[1], by_inputs)
-    by_weights, found = function.vjp(weights.numpy(), inputs.numpy(), cotangents.numpy())
-    d_inputs = inputs.new_empty(0)
-    if by_inputs:
-        d_inputs = torch.zeros_like(inputs) if found is None else torch.from_numpy(found)
-    return torch.from_numpy(by_weights).to(weights.dtype), d_inputs.to(inputs.dtype)
+    by_weights, d_inputs = _derivatives(function, weights, inputs, cotangents)
+    if d_inputs is None:
+        d_inputs = torch.zeros_like(inputs) if by_inputs else inputs.new_empty(0)
+    return by_weights, d_inputs
 
 
 @_expval_vjp.register_fake
@@ -102,7 +116,7 @@ def _(
     return weights.new_empty(weights.shape), inputs.new_empty(inputs.shape if by_inputs else 0)
 
 
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any = None) -> None:
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     weights, samples, number, _, by_inputs = inputs
     ctx.save_for_backward(weights, samples)
     ctx.number, ctx.by_inputs = number, by_inputs
@@ -130,19 +144,36 @@ _expval.register_autograd(_backward, setup_context=_setup_context)
 
 
 class _Eager(torch.autograd.Function):
-    """The operator and its derivative, without the setup that torch.func needs."""
+    """The operator and its derivative for plain tensors, without PyTorch's dispatcher."""
 
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Tensor:
-        _setup_context(ctx, arguments)
-        ret: Tensor = torch.ops.qring.expval(*arguments)
-        return ret
+    def forward(
+        ctx: Any,
+        weights: Tensor,
+        inputs: Tensor,
+        functions: FunctionSet,
+        number: int,
+        by_inputs: bool,
+    ) -> Tensor:
+        ctx.save_for_backward(weights, inputs)
+        ctx.functions, ctx.number = functions, number
+        ctx.function = functions.get(_NAMES[weights.dtype], by_inputs)
+        return _values(ctx.function, weights, inputs)
 
-    backward = staticmethod(_backward)
+    @staticmethod
+    def backward(ctx: Any, cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        weights, inputs = ctx.saved_tensors
+        by_inputs = ctx.needs_input_grad[1]
+        if torch.is_grad_enabled():  # The operator refuses second derivatives.
+            found = torch.ops.qring.expval_vjp(weights, inputs, cotangents, ctx.number, by_inputs)
+        else:
+            found = _derivatives(ctx.function, weights, inputs, cotangents)
+        return found[0], found[1] if by_inputs else None, None, None, None
 
 
-# A private function of PyTorch 2.0 and later; without it every call takes the longer way.
+# Private functions of PyTorch 2; without them every call goes by the operator.
 _is_transformed = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_n_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 
 
 def _lanes(tensor: Tensor, dim: int | None, size: int) -> Tensor:
@@ -185,13 +216,14 @@ def _call(functions: FunctionSet, number: int, weights: Tensor, inputs: Tensor |
             "torch.float32 or torch.float64"
         )
     by_inputs = samples.requires_grad and torch.is_grad_enabled()
-    call = torch.ops.qring.expval
-    if not torch.compiler.is_compiling() and not _is_transformed():
-        call = _Eager.apply
-    rows = samples.cpu()
+    rows, on_cpu = samples.cpu(), weights.cpu()
     if rows.dim() != 2:
         rows = rows.reshape(math.prod(rows.shape[:-1]), n_inputs)
-    ret: Tensor = call(weights.cpu(), rows, number, n_outputs, by_inputs)
+    ret: Tensor
+    if torch.compiler.is_compiling() or _is_transformed() or _n_modes():
+        ret = torch.ops.qring.expval(on_cpu, rows, number, n_outputs, by_inputs)
+    else:
+        ret = _Eager.apply(on_cpu, rows, functions, number, by_inputs)
     if shape is None or len(shape) != 2:
         ret = ret.reshape(*(shape or (0,))[:-1], n_outputs)
     return ret.to(weights.device)
