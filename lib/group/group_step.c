@@ -158,7 +158,7 @@ bool qr_group_shares_outputs(struct qr_group *g) {
     return yes;
 }
 
-/* ---- who computes what: by measured speed, in a generation's first reduction by its Begin ---- */
+/* ---- assignment: by measured speed, in the first reduction of a generation by its Begin ---- */
 
 /* Returns the first micro-batch of rank r. Ranges are proportional to speed, rounded to the
  * nearest, so that clock noise between equal machines moves none. An unknown speed counts as the

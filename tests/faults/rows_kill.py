@@ -250,7 +250,7 @@ END = [
     (0, "between the two weights' files", "qr_weights_encode", False),
     (0, "writing result.json", "qr_result_json", False),
     (0, "the last checkpoint, not marked as done", "qr_publisher_finish", False),
-    (0, "everything written, nobody told", "qr_group_done", False),
+    (0, "everything written, Done not sent", "qr_group_done", False),
     (0, "everybody told", "qr_group_close", False),
     (2, "told that all is done", "qr_group_close", False),
 ]

@@ -70,7 +70,7 @@ static void test_strangers(void) {
     CHECK(strstr(a->log, "protocol is 9-9 there and 5-5 here"), "%s", a->log);
     wires[n_wires++] = (struct wire){{b, a}, true};
     handle(b->m, .kind = QR_EVENT_UP, .conn = 4,
-           .outgoing = true); /* who answers at a:1 says it is worker 1 */
+           .outgoing = true); /* the peer at a:1 identifies as worker 1 */
     hello->hello.protocol_min = QR_PROTOCOL_MIN;
     memcpy(hello->hello.job_hash, b->m->opt.job_hash, 32);
     memset(hello->hello.incarnation, 5, 16);

@@ -37,7 +37,7 @@ static void test_beside_a_ring(void) {
     wire_up(c, a), wire_up(c, b);
     pass(61 * QR_SECOND);
     CHECK(!c->begun && !c->stop, "%s", c->text);
-    handle(a->m, .kind = QR_EVENT_REJECTED); /* the ring changes: for a moment nobody works */
+    handle(a->m, .kind = QR_EVENT_REJECTED); /* the ring changes: no member works for a moment */
     pass(QR_SECOND);
     CHECK(!c->begun && !c->stop && a->begun && b->begun);
     pass(600 * QR_SECOND);
