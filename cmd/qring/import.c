@@ -123,11 +123,9 @@ static enum qr_code read_program(struct qr_bytes file, char *inputs, struct qr_p
     const char *names[MAX_INPUTS];
     size_t n = 0;
     if (inputs) QR_TRY(split_inputs(inputs, names, &n, err));
-    if (qr_cirq_recognizes(file))
-        return qr_cirq_read(file, &(struct qr_cirq_options){.inputs = names, .n_inputs = n}, ret,
-                            err);
-    return qr_qasm_read(file, &(struct qr_qasm_options){.inputs = names, .n_inputs = n}, ret,
-                        excerpt, err);
+    const struct qr_program_options options = {.inputs = names, .n_inputs = n};
+    if (qr_cirq_recognizes(file)) return qr_cirq_read(file, &options, ret, err);
+    return qr_qasm_read(file, &options, ret, excerpt, err);
 }
 
 /* ---- writing ---- */

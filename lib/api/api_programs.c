@@ -58,14 +58,12 @@ static void give_texts(struct qr_program *p, char **ret_circuit, char **ret_read
 enum qring_code qring_circuit_from_qasm(const char *text, size_t bytes, const char *const *inputs,
                                         size_t n_inputs, char **ret_circuit, char **ret_readouts,
                                         struct qring_error *ret_err) {
+    const struct qr_program_options options = {.inputs = inputs, .n_inputs = n_inputs};
     struct qr_err err = {0};
     struct qr_program p = {0};
     struct qr_buf excerpt = {0};
     enum qr_code code = check_arguments(text, inputs, n_inputs, ret_circuit, &err);
-    if (code == QR_OK)
-        code = qr_qasm_read(qr_bytes_of(text, bytes),
-                            &(struct qr_qasm_options){.inputs = inputs, .n_inputs = n_inputs}, &p,
-                            &excerpt, &err);
+    if (code == QR_OK) code = qr_qasm_read(qr_bytes_of(text, bytes), &options, &p, &excerpt, &err);
     if (code != QR_OK) code = qr_wrap(&err, "cannot read the OpenQASM text");
     enum qring_code ret = qr_api_report(ret_err, code, &err);
     if (code == QR_OK) give_texts(&p, ret_circuit, ret_readouts);
@@ -77,13 +75,11 @@ enum qring_code qring_circuit_from_qasm(const char *text, size_t bytes, const ch
 enum qring_code qring_circuit_from_cirq(const void *text, size_t bytes, const char *const *inputs,
                                         size_t n_inputs, char **ret_circuit, char **ret_readouts,
                                         struct qring_error *ret_err) {
+    const struct qr_program_options options = {.inputs = inputs, .n_inputs = n_inputs};
     struct qr_err err = {0};
     struct qr_program p = {0};
     enum qr_code code = check_arguments(text, inputs, n_inputs, ret_circuit, &err);
-    if (code == QR_OK)
-        code = qr_cirq_read(qr_bytes_of(text, bytes),
-                            &(struct qr_cirq_options){.inputs = inputs, .n_inputs = n_inputs}, &p,
-                            &err);
+    if (code == QR_OK) code = qr_cirq_read(qr_bytes_of(text, bytes), &options, &p, &err);
     if (code != QR_OK) code = qr_wrap(&err, "cannot read the circuit");
     if (code == QR_OK) give_texts(&p, ret_circuit, ret_readouts);
     return qr_api_report(ret_err, code, &err);

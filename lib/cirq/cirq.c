@@ -19,14 +19,14 @@ bool qr_cirq_recognizes(struct qr_bytes bytes) {
 }
 
 static enum qr_code read_any(struct cirq_reader *r, struct qr_bytes bytes, struct qr_program *ret) {
-    if (bytes.n > QR_CIRQ_BYTES)
+    if (bytes.n > QR_PROGRAM_BYTES)
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%zu bytes; at most %d are read", bytes.n,
-                       QR_CIRQ_BYTES);
+                       QR_PROGRAM_BYTES);
     QR_TRY(qr_tfq_is_program(bytes) ? cirq_tfq_program(r, bytes) : cirq_json(r, bytes));
     return cirq_build(r, (unsigned)r->n_inputs, ret);
 }
 
-enum qr_code qr_cirq_read(struct qr_bytes bytes, const struct qr_cirq_options *options,
+enum qr_code qr_cirq_read(struct qr_bytes bytes, const struct qr_program_options *options,
                           struct qr_program *ret, struct qr_err *err) {
     struct qr_program p = {0};
     struct cirq_reader *r = NULL;

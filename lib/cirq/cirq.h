@@ -9,9 +9,9 @@
  * Symbols   become parameters of the same name, or columns of data where the caller names them. In
  *           Cirq's JSON, characters that no name in an expression can have become underscores, and
  *           a word of expressions (x, pi) gets one.
- * Bounds    QR_CIRQ_BYTES, QR_MAX_QUBITS qubits, QR_CIRQ_GATES gates, QR_CIRQ_STEPS objects and
- *           names looked at, QR_CIRQ_DEPTH nested operations; QR_TFQ_DATA_GATES gates of a merged
- *           data circuit: any bytes end within seconds.
+ * Bounds    QR_PROGRAM_BYTES, QR_MAX_QUBITS qubits, QR_PROGRAM_GATES gates, QR_CIRQ_STEPS objects
+ *           and names looked at, QR_CIRQ_DEPTH nested operations; QR_TFQ_DATA_GATES gates of a
+ *           merged data circuit: any bytes end within seconds.
  * Threads   any; one call is one thread.
  */
 #ifndef QR_CIRQ_CIRQ_H
@@ -20,20 +20,7 @@
 #include "base/bytes.h"
 #include "circuit/circuit_program.h"
 
-enum {
-    QR_CIRQ_BYTES = 64 << 20,
-    QR_CIRQ_DEPTH = 32,
-    QR_CIRQ_STEPS = 1 << 22,
-    QR_CIRQ_GATES = 1 << 20,
-    QR_TFQ_DATA_GATES = 1 << 12
-};
-
-struct qr_cirq_options {
-    /* Names of symbols that are data: the columns 0, 1 ... in this order */
-    const char *const *inputs;
-    size_t n_inputs;
-    uint32_t max_steps, max_gates; /* 0: QR_CIRQ_STEPS, QR_CIRQ_GATES */
-};
+enum { QR_CIRQ_DEPTH = 32, QR_CIRQ_STEPS = 1 << 22, QR_TFQ_DATA_GATES = 1 << 12 };
 
 /* Whether the bytes begin like Cirq's JSON or a program of TensorFlow Quantum. */
 bool qr_cirq_recognizes(struct qr_bytes bytes);
@@ -45,7 +32,7 @@ bool qr_cirq_recognizes(struct qr_bytes bytes);
  *           UNIMPLEMENTED with the same form: valid, but it cannot be simulated
  */
 QR_MUST_CHECK enum qr_code qr_cirq_read(struct qr_bytes bytes,
-                                        const struct qr_cirq_options *options,
+                                        const struct qr_program_options *options,
                                         struct qr_program *ret, struct qr_err *err);
 
 /* Serialized messages of TensorFlow Quantum, each padded with NULs to the same width. */

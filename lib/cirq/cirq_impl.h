@@ -89,7 +89,7 @@ QR_MUST_CHECK enum qr_code cirq_term_add(struct cirq_reader *r, const char *path
 QR_MUST_CHECK enum qr_code cirq_build(struct cirq_reader *r, unsigned n_columns,
                                       struct qr_program *ret);
 /* The reader is freed also after an error. */
-QR_MUST_CHECK enum qr_code cirq_reader_new(const struct qr_cirq_options *options,
+QR_MUST_CHECK enum qr_code cirq_reader_new(const struct qr_program_options *options,
                                            struct cirq_reader **ret, struct qr_err *err);
 void cirq_reader_free(struct cirq_reader *r);
 

@@ -154,13 +154,13 @@ enum qr_code cirq_build(struct cirq_reader *r, unsigned n_columns, struct qr_pro
 
 /* ---- the reader ---- */
 
-enum qr_code cirq_reader_new(const struct qr_cirq_options *options, struct cirq_reader **ret,
+enum qr_code cirq_reader_new(const struct qr_program_options *options, struct cirq_reader **ret,
                              struct qr_err *err) {
     struct cirq_reader *r = *ret = qr_xcalloc(1, sizeof *r);
     r->inputs = options->inputs;
     r->n_inputs = options->n_inputs;
     r->max_steps = options->max_steps ? options->max_steps : QR_CIRQ_STEPS;
-    r->max_gates = options->max_gates ? options->max_gates : QR_CIRQ_GATES;
+    r->max_gates = options->max_gates ? options->max_gates : QR_PROGRAM_GATES;
     r->err = r->gates.err = err;
     return cirq_inputs_add(r);
 }

@@ -187,7 +187,7 @@ enum qr_code qr_tfq_read(const struct qr_tfq_model *model, struct qr_program *re
     struct qr_tfq_samples samples = {0};
     struct cirq_reader *r = NULL;
     struct merger *m = qr_xcalloc(1, sizeof *m);
-    enum qr_code code = cirq_reader_new(&(struct qr_cirq_options){0}, &r, err);
+    enum qr_code code = cirq_reader_new(&(struct qr_program_options){0}, &r, err);
     if (!code) code = read_model(r, model, m, &p, &samples);
     cirq_reader_free(r);
     free(m->uses);

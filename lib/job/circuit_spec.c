@@ -65,13 +65,12 @@ static enum qr_code read_file(const struct qr_job *job, const struct qr_json *v,
     QR_TRY(qr_json_known(v, where, known, sizeof known / sizeof *known, err));
     QR_TRY(qr_json_string(qr_json_get(v, "url"), path.s, &url, err));
     QR_TRY(read_input_names(qr_json_get(v, "inputs"), where, &inputs, &n, err));
-    QR_TRY(qr_job_read_file(job, path.s, url, QR_QASM_BYTES, "gates", &file, err));
+    QR_TRY(qr_job_read_file(job, path.s, url, QR_PROGRAM_BYTES, "gates", &file, err));
     struct qr_bytes bytes = qr_buf_view(&file);
-    const struct qr_cirq_options of_cirq = {.inputs = inputs, .n_inputs = n};
-    const struct qr_qasm_options of_qasm = {.inputs = inputs, .n_inputs = n};
+    const struct qr_program_options options = {.inputs = inputs, .n_inputs = n};
     enum qr_code code = qr_cirq_recognizes(bytes)
-                            ? qr_cirq_read(bytes, &of_cirq, ret, err)
-                            : qr_qasm_read(bytes, &of_qasm, ret, &excerpt, err);
+                            ? qr_cirq_read(bytes, &options, ret, err)
+                            : qr_qasm_read(bytes, &options, ret, &excerpt, err);
     qr_buf_free(&excerpt);
     if (code == QR_OK) return QR_OK;
     if (qr_named_file_unquoted(url, job->data.folder)) qr_named_file_unquote(url, err);

@@ -78,7 +78,7 @@ static enum qr_code read_text(struct qasm_reader *r, struct qr_program *ret) {
     return QR_OK;
 }
 
-enum qr_code qr_qasm_read(struct qr_bytes text, const struct qr_qasm_options *options,
+enum qr_code qr_qasm_read(struct qr_bytes text, const struct qr_program_options *options,
                           struct qr_program *ret, struct qr_buf *excerpt, struct qr_err *err) {
     struct qr_program q = {0};
     size_t n_inputs = options->n_inputs;
@@ -89,7 +89,7 @@ enum qr_code qr_qasm_read(struct qr_bytes text, const struct qr_qasm_options *op
     r->text = text;
     r->inputs = options->inputs;
     r->max_steps = options->max_steps ? options->max_steps : QR_QASM_STEPS;
-    r->max_gates = options->max_gates ? options->max_gates : QR_QASM_GATES;
+    r->max_gates = options->max_gates ? options->max_gates : QR_PROGRAM_GATES;
     r->n_inputs = n_inputs;
     r->input_sizes = qr_xcalloc(n_inputs + 1, sizeof *r->input_sizes);
     r->excerpt = excerpt;

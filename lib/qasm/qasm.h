@@ -7,8 +7,8 @@
  * Symbols   `input float` and `input angle` become parameters of the same name (an element of an
  *           array w[3]), or columns of data where the caller names them. A symbol that no
  *           expression can contain (x) gets an underscore.
- * Bounds    QR_QASM_BYTES of text, QR_MAX_QUBITS qubits, QR_QASM_GATES gates, QR_QASM_STEPS tokens
- *           executed, QR_QASM_DEPTH nested blocks, calls and brackets: any text ends within
+ * Bounds    QR_PROGRAM_BYTES of text, QR_MAX_QUBITS qubits, QR_PROGRAM_GATES gates, QR_QASM_STEPS
+ *           tokens executed, QR_QASM_DEPTH nested blocks, calls and brackets: any text ends within
  *           seconds.
  * Threads   any; one call is one thread.
  */
@@ -18,20 +18,7 @@
 #include "base/bytes.h"
 #include "circuit/circuit_program.h"
 
-enum {
-    QR_QASM_BYTES = 64 << 20,
-    QR_QASM_DEPTH = 100,
-    QR_QASM_STEPS = 1 << 25,
-    QR_QASM_GATES = 1 << 20
-};
-
-struct qr_qasm_options {
-    /* Names of free symbols that are data: the columns 0, 1 ... in this order; an array takes one
-     * column for each element. */
-    const char *const *inputs;
-    size_t n_inputs;
-    uint32_t max_steps, max_gates; /* 0: QR_QASM_STEPS, QR_QASM_GATES */
-};
+enum { QR_QASM_DEPTH = 100, QR_QASM_STEPS = 1 << 25 };
 
 /* Reads a text.
  *
@@ -43,7 +30,8 @@ struct qr_qasm_options {
  * Errors:   INVALID_ARGUMENT: "line 3, column 7: reason; what to do"; UNIMPLEMENTED with the same
  *           form: valid OpenQASM that cannot be simulated
  */
-QR_MUST_CHECK enum qr_code qr_qasm_read(struct qr_bytes text, const struct qr_qasm_options *options,
+QR_MUST_CHECK enum qr_code qr_qasm_read(struct qr_bytes text,
+                                        const struct qr_program_options *options,
                                         struct qr_program *ret, struct qr_buf *excerpt,
                                         struct qr_err *err);
 /* Whether a free symbol of OpenQASM 3 cannot have this name: a keyword, a constant, a function, a

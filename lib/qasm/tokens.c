@@ -371,10 +371,10 @@ static enum qr_code read_version(struct qasm_reader *r, size_t *at) {
 enum qr_code qasm_tokens_read(struct qasm_reader *r) {
     size_t at = text_has(r, 0, "\xef\xbb\xbf") ? 3 : 0; /* a byte order mark */
     bool in_pragma = false;
-    if (r->text.n > QR_QASM_BYTES)
+    if (r->text.n > QR_PROGRAM_BYTES)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "the text has %zu bytes, more than %d; split the circuit", r->text.n,
-                       QR_QASM_BYTES);
+                       QR_PROGRAM_BYTES);
     QR_TRY(read_version(r, &at));
     add_keywords(r);
     for (;;) {

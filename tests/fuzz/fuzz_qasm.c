@@ -11,7 +11,7 @@ static void check_export(const struct qr_circuit *c) {
     struct qr_program again;
     struct qr_err err;
     const struct qr_export_format *format;
-    const struct qr_qasm_options options = {.n_inputs = 0};
+    const struct qr_program_options options = {.n_inputs = 0};
     QR_ASSERT(qr_export_format("qasm3", &format, &err) == QR_OK);
     QR_ASSERT(qr_export(format, &(struct qr_export){.circuit = c}, &text, &err) == QR_OK);
     QR_ASSERT(qr_qasm_read(qr_buf_view(&text), &options, &again, &excerpt, &err) == QR_OK);
@@ -28,10 +28,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct qr_err err = {0};
     struct qr_buf excerpt = {0};
     /* Endless loops end in milliseconds. */
-    const struct qr_qasm_options options = {.inputs = inputs,
-                                            .n_inputs = n && data[0] == 'i',
-                                            .max_steps = 1 << 18,
-                                            .max_gates = 1 << 14};
+    const struct qr_program_options options = {.inputs = inputs,
+                                               .n_inputs = n && data[0] == 'i',
+                                               .max_steps = 1 << 18,
+                                               .max_gates = 1 << 14};
     if (qr_qasm_read(qr_bytes_of(data, n), &options, &q, &excerpt, &err) == QR_OK) {
         check_round_trip(q.circuit);
         check_export(q.circuit);

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     enum qr_code code =
         n_data ? qr_tfq_read(&model, &p, &samples, &err)
                : qr_cirq_read(qr_bytes_of(at, n ? n - 1 : 0),
-                              &(struct qr_cirq_options){.max_gates = 1 << 12}, &p, &err);
+                              &(struct qr_program_options){.max_gates = 1 << 12}, &p, &err);
     if (code == QR_OK) {
         check_program(&p);
         qr_program_fini(&p);

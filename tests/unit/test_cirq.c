@@ -78,7 +78,7 @@ static struct qr_program read_program(struct qr_bytes bytes, const char *what) {
     struct qr_program p = {0};
     struct qr_err err = {0};
     CHECK(qr_cirq_recognizes(bytes), "%s", what);
-    CHECK(qr_cirq_read(bytes, &(struct qr_cirq_options){0}, &p, &err) == QR_OK, "%s: %s", what,
+    CHECK(qr_cirq_read(bytes, &(struct qr_program_options){0}, &p, &err) == QR_OK, "%s: %s", what,
           err.msg);
     if (!p.circuit) exit(1);
     return p;
@@ -331,7 +331,7 @@ static void refusals(void) {
         struct qr_program p;
         struct qr_err err = {0};
         enum qr_code code = qr_cirq_read(qr_bytes_of_string(refused[i].text),
-                                         &(struct qr_cirq_options){0}, &p, &err);
+                                         &(struct qr_program_options){0}, &p, &err);
         CHECK(code == refused[i].code && strstr(err.msg, refused[i].words), "%s\n%s %s, not '%s'",
               refused[i].text, qr_code_name(code), err.msg, refused[i].words);
     }
@@ -357,7 +357,7 @@ static void doubling(void) {
                       i ? ", " : "", i, inner, i ? ", " : "", inner);
     }
     qr_buf_puts(&text, "]}");
-    CHECK(qr_cirq_read(qr_buf_view(&text), &(struct qr_cirq_options){.max_steps = 1 << 16}, &p,
+    CHECK(qr_cirq_read(qr_buf_view(&text), &(struct qr_program_options){.max_steps = 1 << 16}, &p,
                        &err) == QR_INVALID_ARGUMENT &&
               strstr(err.msg, "more than 65536 objects"),
           "%s", err.msg);
@@ -402,7 +402,7 @@ static void symbols(void) {
         GATE(POWER("{\"cirq_type\": \"sympy.Mul\", \"args\": [2, " SYMBOL("a 1") "]}"),
              Q0)) ", " MOMENT(GATE("\"Rx\", \"rads\": " SYMBOL("c"), Q0)));
     const char *inputs[] = {"c", "b"};
-    struct qr_cirq_options options = {.inputs = inputs, .n_inputs = 2};
+    struct qr_program_options options = {.inputs = inputs, .n_inputs = 2};
     struct qr_program p;
     struct qr_err err = {0};
     CHECK(qr_cirq_read(qr_bytes_of_string(text), &options, &p, &err) == QR_OK, "%s", err.msg);
@@ -421,7 +421,7 @@ static void symbols(void) {
         {"1st", "_1st"},    {"NaN", "NaN_"},  {"a-b", "a_b"},    {"θ_1", "θ_1"}, {"", "_"}};
     for (size_t i = 0; i < COUNT(names); i++) {
         qr_auto(qr_free_p) char *named = qr_xasprintf(ONE(POWER(SYMBOL("%s")), Q0), names[i][0]);
-        CHECK(qr_cirq_read(qr_bytes_of_string(named), &(struct qr_cirq_options){0}, &p, &err) ==
+        CHECK(qr_cirq_read(qr_bytes_of_string(named), &(struct qr_program_options){0}, &p, &err) ==
                   QR_OK,
               "%s", err.msg);
         CHECK(strcmp(p.circuit->param_names[0], names[i][1]) == 0, "%s", p.circuit->param_names[0]);
@@ -438,7 +438,7 @@ static void symbols(void) {
           "%s", err.msg);
     static const char alike[] =
         CIRCUIT(MOMENT(GATE(POWER(SYMBOL("a b")), Q0)) ", " MOMENT(GATE(POWER(SYMBOL("a_b")), Q0)));
-    CHECK(qr_cirq_read(qr_bytes_of_string(alike), &(struct qr_cirq_options){0}, &p, &err) ==
+    CHECK(qr_cirq_read(qr_bytes_of_string(alike), &(struct qr_program_options){0}, &p, &err) ==
                   QR_INVALID_ARGUMENT &&
               strstr(err.msg, "the symbol 'a_b' and another would both be called 'a_b'"),
           "%s", err.msg);
@@ -474,11 +474,11 @@ static void damaged_programs(void) {
     struct qr_program p;
     struct qr_err err = {0};
     for (size_t i = 0; i < n; i += 7) {
-        if (qr_cirq_read(qr_bytes_of(bytes, i), &(struct qr_cirq_options){0}, &p, &err) == QR_OK)
+        if (qr_cirq_read(qr_bytes_of(bytes, i), &(struct qr_program_options){0}, &p, &err) == QR_OK)
             CHECK(false, "%zu bytes", i);
         memcpy(copy, bytes, n);
         copy[i] ^= 0x51;
-        if (qr_cirq_read(qr_bytes_of(copy, n), &(struct qr_cirq_options){0}, &p, &err) == QR_OK)
+        if (qr_cirq_read(qr_bytes_of(copy, n), &(struct qr_program_options){0}, &p, &err) == QR_OK)
             qr_program_fini(&p);
         else CHECK(err.msg[0]);
     }

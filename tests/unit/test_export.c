@@ -64,7 +64,7 @@ static struct qr_program read_back(const struct qr_buf *text, unsigned n_columns
         snprintf(names[i], sizeof names[i], "x%u", i);
         inputs[i] = names[i];
     }
-    const struct qr_qasm_options options = {.inputs = inputs, .n_inputs = n_columns};
+    const struct qr_program_options options = {.inputs = inputs, .n_inputs = n_columns};
     CHECK(qr_qasm_read(qr_buf_view(text), &options, &q, &excerpt, &err) == QR_OK, "%s\n%s\n%s",
           err.msg, qr_buf_string(&excerpt), qr_buf_string(text));
     if (!q.circuit) exit(1);

@@ -21,7 +21,7 @@ static const double complex i1 = __builtin_complex(0.0, 1.0);
 
 static enum qr_code read_with(const char *text, const char *const *inputs, size_t n,
                               struct qr_program *ret, struct qr_buf *excerpt, struct qr_err *err) {
-    const struct qr_qasm_options options = {.inputs = inputs, .n_inputs = n};
+    const struct qr_program_options options = {.inputs = inputs, .n_inputs = n};
     return qr_qasm_read(qr_bytes_of_string(text), &options, ret, excerpt, err);
 }
 
