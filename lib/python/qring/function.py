@@ -298,12 +298,16 @@ class _Handle:
         array: npt.NDArray[Any] = weights
         if type(weights) is not np.ndarray or weights.dtype not in _DTYPES:
             array = _floats(weights, "weights")
-        if array.shape != (n,):
-            raise ValueError(
-                f"cannot use weights of shape {array.shape}: the circuit has {n} parameters; give "
-                f"shape ({n},)"
-            )
+        self._check_weights(array.shape)
         return array
+
+    def _check_weights(self, shape: tuple[int, ...]) -> None:
+        n = self._shape.parameters
+        if shape != (n,):
+            raise ValueError(
+                f"cannot use weights of shape {tuple(shape)}: the circuit has {n} parameters; "
+                f"give shape ({n},)"
+            )
 
     def _samples(self, inputs: Any, batch: int | None) -> tuple[npt.NDArray[Any] | None, int, bool]:
         """Return the inputs as (S, I), S, and whether results have a batch axis.
@@ -336,19 +340,15 @@ class _Handle:
         )
 
     def _forward(
-        self,
-        call: Any,
-        w: npt.NDArray[Any] | None,
-        x: npt.NDArray[Any] | None,
-        n: int,
-        ret: npt.NDArray[Any],
+        self, call: Any, w: Any, x: Any, n: int, ret: Any, fill: Any = _Argument.fill
     ) -> None:
+        """Call with checked arrays, or with those of the framework that `fill` knows."""
         with self._lock:
             handle = self._open()
             wa, xa, ra = self._weights_argument, self._inputs_argument, self._results[0]
-            w_kept = None if w is None else wa.fill(w)
-            x_kept = None if x is None else xa.fill(x)
-            ra.fill(ret)
+            w_kept = None if w is None else fill(wa, w)
+            x_kept = None if x is None else fill(xa, x)
+            fill(ra, ret)
             if call(
                 handle,
                 None if w_kept is None else wa.pointer,
@@ -550,18 +550,41 @@ class Function(_Handle):
         values = np.empty((n, n_outputs)) if with_values else None
         d_weights = np.empty(n_parameters)
         d_inputs = np.empty((n, n_inputs)) if self._input_gradients else None
+        self._vjp_into(w, x, n, c if batched else c[None], values, d_weights, d_inputs, total)
+        if batched:
+            return values, d_weights, d_inputs
+        return (
+            None if values is None else values[0],
+            d_weights,
+            None if d_inputs is None else d_inputs[0],
+        )
+
+    def _vjp_into(
+        self,
+        w: Any,
+        x: Any,
+        n: int,
+        c: Any,
+        values: Any,
+        d_weights: Any,
+        d_inputs: Any,
+        total: Sum | None = None,
+        fill: Any = _Argument.fill,
+    ) -> None:
+        """Call with checked arrays, or with those of the framework that `fill` knows."""
+        n_parameters, n_inputs, _ = self._shape
         with self._lock:
             handle = self._open()
             wa, xa, ca = self._weights_argument, self._inputs_argument, self._cotangents_argument
             za, dwa, dxa = self._results
-            w_kept = None if w is None else wa.fill(w)
-            x_kept = None if x is None else xa.fill(x)
-            c_kept = ca.fill(c if batched else c[None])
+            w_kept = None if w is None else fill(wa, w)
+            x_kept = None if x is None else fill(xa, x)
+            c_kept = fill(ca, c)
             if values is not None:
-                za.fill(values)
-            dwa.fill(d_weights)
+                fill(za, values)
+            fill(dwa, d_weights)
             if d_inputs is not None:
-                dxa.fill(d_inputs)
+                fill(dxa, d_inputs)
             arguments = (
                 handle,
                 None if w_kept is None else wa.pointer,
@@ -580,13 +603,6 @@ class Function(_Handle):
             del c_kept
             if code:
                 raise failure(self._error)
-        if batched:
-            return values, d_weights, d_inputs
-        return (
-            None if values is None else values[0],
-            d_weights,
-            None if d_inputs is None else d_inputs[0],
-        )
 
     def jacobian(
         self, weights: npt.ArrayLike | None, inputs: npt.ArrayLike | None = None

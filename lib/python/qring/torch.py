@@ -18,12 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from ._function_set import CircuitNames, FunctionSet
+from ._library import FLOAT32, FLOAT64, lib
 from .circuit import Circuit
 from .function import DType, Function
 
 __all__ = ["Layer"]
 
 _NAMES = {torch.float32: "float32", torch.float64: "float64"}
+_CODES = {torch.float32: (FLOAT32, 4), torch.float64: (FLOAT64, 8)}
 
 # ---- operators ----
 #
@@ -63,22 +65,37 @@ def _function(weights: Tensor, number: int, n_outputs: int, by_inputs: bool) -> 
     return found
 
 
+def _fill(argument: Any, tensor: Tensor) -> Tensor:
+    """Refer to a tensor's memory, without a NumPy array; returns the tensor to keep."""
+    address, strides = tensor.data_ptr(), tensor.stride()
+    code, size = _CODES[tensor.dtype]
+    if address & (size - 1) or tensor.is_neg():  # C reads aligned numbers as they are stored
+        return _fill(argument, tensor.detach().resolve_neg().clone())
+    struct = argument.struct
+    struct.data = address
+    struct.dtype = code
+    if len(strides) == 1:
+        argument.strides[0] = strides[0] * size
+    else:
+        argument.strides[0], argument.strides[1] = strides[0] * size, strides[1] * size
+    return tensor
+
+
 def _values(function: Function, weights: Tensor, inputs: Tensor) -> Tensor:
+    function._check_weights(weights.shape)
     ret = weights.new_empty((inputs.shape[0], function.n_outputs))
-    function.forward(weights.detach().numpy(), inputs.detach().numpy(), out=ret.numpy())
+    function._forward(lib.qring_forward, weights, inputs, inputs.shape[0], ret, _fill)
     return ret
 
 
 def _derivatives(
     function: Function, weights: Tensor, inputs: Tensor, cotangents: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    by_weights, by_inputs = function.vjp(
-        weights.detach().numpy(), inputs.detach().numpy(), cotangents.numpy()
-    )
-    return (
-        torch.from_numpy(by_weights).to(weights.dtype),
-        None if by_inputs is None else torch.from_numpy(by_inputs).to(inputs.dtype),
-    )
+    by_weights = torch.empty_like(weights)
+    by_inputs = torch.empty_like(inputs) if function.input_gradients else None
+    n = inputs.shape[0]
+    function._vjp_into(weights, inputs, n, cotangents, None, by_weights, by_inputs, fill=_fill)
+    return by_weights, by_inputs
 
 
 @torch.library.custom_op("qring::expval", mutates_args=(), device_types="cpu")

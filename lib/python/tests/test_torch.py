@@ -139,17 +139,39 @@ def test_vmap_over_inputs_and_weights() -> None:
 
 def test_contiguous_arguments_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    original = qring.Function.forward
+    original = qring.torch.lib.qring_forward
 
-    def forward(self: qring.Function, w: np.ndarray, x: np.ndarray, out: np.ndarray) -> object:
-        seen.extend([w.ctypes.data, x.ctypes.data, out.ctypes.data])
-        return original(self, w, x, out=out)
+    def forward(handle: int, w: object, x: object, n: int, out: object, error: object) -> int:
+        seen.extend(argument._obj.data for argument in (w, x, out))  # type: ignore[attr-defined]
+        return original(handle, w, x, n, out, error)
 
-    monkeypatch.setattr(qring.Function, "forward", forward)
+    monkeypatch.setattr(qring.torch.lib, "qring_forward", forward)
     w, x = data(5)
     layer, inputs = layer_with(w, "float32"), torch.tensor(x, dtype=torch.float32)
     values = layer(inputs)
     assert seen == [layer.weight.data_ptr(), inputs.data_ptr(), values.data_ptr()]
+
+
+def test_tensors_are_read_as_stored() -> None:
+    """Expanded, reversed, negated and misaligned memory, and weights of a wrong shape."""
+    w, x = data(5)
+    layer = layer_with(w)
+    exact = layer(torch.tensor(x)).detach()
+    wide = torch.tensor(np.repeat(x, 2, 1)).T.contiguous().T[:, ::2]
+    assert torch.equal(layer(wide), exact)
+    negated = torch.complex(torch.zeros(x.shape, dtype=torch.float64), torch.tensor(-x)).conj().imag
+    assert negated.is_neg()
+    assert torch.equal(layer(negated), exact)
+    raw = bytearray(x.nbytes + 1)
+    raw[1:] = x.tobytes()
+    odd = torch.frombuffer(raw, dtype=torch.float64, offset=1, count=x.size).reshape(x.shape)
+    assert torch.equal(layer(odd), exact)
+    # x86 reads misaligned numbers too.
+    assert qring.torch._fill(qring.function._Argument(), odd).data_ptr() % 8 == 0
+    row = torch.tensor(x[:1]).expand(5, -1)
+    assert torch.equal(layer(row), exact[:1].expand(5, -1))
+    with pytest.raises(ValueError, match="cannot use weights of shape"):
+        torch.func.functional_call(layer, {"weight": layer.weight[:-1]}, (torch.tensor(x),))
 
 
 def test_precision_follows_the_weights() -> None:
