@@ -55,7 +55,7 @@ static bool print_status(const struct qr_status_pair *s, const char *address, en
     struct qr_buf text = {0};
     if (form == DRAWN) qr_status_text(s, address, &text);
     else if (form == LINES) qr_status_line(s, &text);
-    else qr_status_json_line(s, address, &text);
+    else qr_status_json(s, address, 0, &text);
     if (form == DRAWN) redraw(&text, first);
     else fwrite(text.p, 1, text.n, stdout);
     qr_buf_free(&text);
@@ -89,7 +89,7 @@ static int watch_worker(const char *address, struct qr_status_pair *s, bool json
         if (silent_ns && now_ns - silent_ns >= gone_ns) return report_gone(s, address, form, &err);
         next_ns = next_ns + QR_SECOND > now_ns ? next_ns + QR_SECOND : now_ns + QR_SECOND;
         qr_sleep_ns(next_ns - now_ns);
-        code = qr_status_query_again(address, s, &err);
+        code = qr_status_query(address, s, &err);
     }
 }
 
@@ -97,7 +97,7 @@ int qr_command_status(const struct qr_command *self, int argc, char **argv) {
     bool json = false, watched = false, help;
     struct qr_words words;
     struct qr_err err = {0};
-    struct qr_status_pair s;
+    struct qr_status_pair s = {0};
     struct qr_buf text = {0};
     const struct qr_flag flags[] = {{"--json", NULL, &json}, {"--watch", NULL, &watched}};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 1,
@@ -109,7 +109,7 @@ int qr_command_status(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK) code = qr_status_query(words.v[0], &s, &err);
     if (code != QR_OK) return qr_exit_report(code, &err);
     if (watched) return watch_worker(words.v[0], &s, json);
-    if (json) qr_status_json(&s, words.v[0], &text);
+    if (json) qr_status_json(&s, words.v[0], 2, &text);
     else qr_status_text(&s, words.v[0], &text);
     fwrite(text.p, 1, text.n, stdout);
     qr_buf_free(&text);

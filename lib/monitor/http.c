@@ -17,7 +17,7 @@
 
 #include "base/mem.h"
 #include "monitor/health.h"
-#include "monitor/last_error.h"
+#include "monitor/status.h"
 
 /* MAX_CLOSING: slots beyond o.connections for connections that are shut down but not closed yet.
  * BACKLOG: large, because a client that finds the backlog full retries after a second, too late for
@@ -83,10 +83,14 @@ static enum MHD_Result respond_metrics(struct qr_http *h, struct MHD_Connection 
     return http_respond(c, MHD_HTTP_OK, QR_METRICS_TYPE, (const char *)h->text.p, h->text.n);
 }
 
-static enum MHD_Result respond_last_error(struct qr_http *h, struct MHD_Connection *c) {
+static enum MHD_Result respond_status(struct qr_http *h, struct MHD_Connection *c) {
+    struct qr_status s = qr_status_of_process(&h->o.build, qr_now_ns(h->o.clock) - h->o.began_ns);
     qr_buf_clear(&h->text);
-    qr_last_error_text(&h->text);
-    return http_respond_text(c, MHD_HTTP_OK, qr_buf_string(&h->text));
+    struct qr_json_writer w = qr_json_writer(&h->text, 0);
+    qr_json_open(&w, '{');
+    qr_status_put(&s, &w);
+    qr_json_close(&w, '}');
+    return http_respond(c, MHD_HTTP_OK, "application/json", (const char *)h->text.p, h->text.n);
 }
 
 static enum MHD_Result http_on_request(void *ctx, struct MHD_Connection *c, const char *url,
@@ -98,16 +102,16 @@ static enum MHD_Result http_on_request(void *ctx, struct MHD_Connection *c, cons
     (void)upload_bytes;
     (void)per_request;
     bool known = strcmp(url, "/healthz") == 0 || strcmp(url, "/readyz") == 0 ||
-                 strcmp(url, "/metrics") == 0 || strcmp(url, "/last-error") == 0;
+                 strcmp(url, "/metrics") == 0 || strcmp(url, "/status") == 0;
     if (!known)
         return http_respond_text(c, MHD_HTTP_NOT_FOUND,
-                                 "not found; try /healthz, /readyz, /metrics or /last-error\n");
+                                 "not found; try /healthz, /readyz, /metrics or /status\n");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return http_respond_text(c, MHD_HTTP_METHOD_NOT_ALLOWED,
                                  "method not allowed; use GET or HEAD\n");
     if (url[1] == 'h') return respond_healthz(h, c);
     if (url[1] == 'm') return respond_metrics(h, c);
-    if (url[1] == 'l') return respond_last_error(h, c);
+    if (url[1] == 's') return respond_status(h, c);
     if (atomic_load(&h->ready)) return http_respond_text(c, MHD_HTTP_OK, "listening\n");
     return http_respond_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, "not listening for peers\n");
 }

@@ -1,199 +1,182 @@
-/* monitor/status.c — an HTTP client with a deadline for a worker's port. Start reading at
- * status_query(). */
+/* monitor/status.c — /status: collects it, writes it, queries it from a worker. Start reading at
+ * qr_status_query(). */
 #include "monitor/status.h"
 
-#include <errno.h>
-#include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "cluster/identity.h"
+#include "monitor/last_error.h"
+#include "store/post.h"
 
-enum { REPLY_BYTES = 1 << 20, HTTP_PORT = 8080 };
+enum { HTTP_PORT = 8080, NAME_BYTES = 96 };
 
-/* ---- one request ---- */
+/* ---- writing ---- */
 
-struct status_request {
-    const char *address, *host;
-    unsigned port;
-    int64_t end_ns;
-};
-
-/* True when the socket becomes readable or writable before the deadline. */
-static bool status_wait_for(const struct status_request *v, int fd, short events) {
-    struct pollfd p = {.fd = fd, .events = events};
-    int64_t left_ns = v->end_ns - qr_now_ns(&qr_clock_monotonic);
-    return left_ns > 0 && poll(&p, 1, (int)(left_ns / QR_MS) + 1) > 0;
+struct qr_status qr_status_of_process(const struct qr_build *build, int64_t uptime_ns) {
+    struct qr_status s = {.uptime_s = (double)uptime_ns / QR_SECOND,
+                          .now_s = (double)qr_now_ns(&qr_clock_wall) / QR_SECOND};
+    qr_text_cut(s.version, sizeof s.version, build->version);
+    qr_text_cut(s.contract, sizeof s.contract, build->contract);
+    qr_text_cut(s.isa, sizeof s.isa, build->isa);
+    for (enum qr_counter c = 0; c < QR_N_COUNTERS; c++) {
+        enum qr_counter_kind kind = qr_counter_table[c].kind;
+        s.value[c] = kind == QR_KIND_REAL
+                         ? qr_counter_real(c)
+                         : (double)qr_counter_value(c) / (kind == QR_KIND_SECONDS ? QR_SECOND : 1);
+    }
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        s.peer[i] = qr_peer_get(i);
+        s.no_data[i] = qr_peer_get_no_data(i);
+        s.serves[i] = qr_peer_get_serves(i);
+        s.speed[i] = qr_peer_get_speed(i);
+        s.rtt_s[i] = qr_peer_get_rtt(i);
+    }
+    s.last_error_s = qr_last_error_get(s.last_error, sizeof s.last_error);
+    return s;
 }
 
-static enum qr_code status_fail_late(const struct status_request *v, const char *what,
+/* Writes the name of a row as in /metrics. */
+static const char *counter_name(enum qr_counter c, char ret[NAME_BYTES]) {
+    const struct qr_counter_row *r = &qr_counter_table[c];
+    snprintf(ret, NAME_BYTES, r->labels[0] ? "%s{%s}" : "%s%s", r->family, r->labels);
+    return ret;
+}
+
+void qr_status_put(const struct qr_status *s, struct qr_json_writer *w) {
+    char name[NAME_BYTES];
+    qr_json_key_string(w, "version", s->version);
+    qr_json_key_string(w, "contract", s->contract);
+    qr_json_key_string(w, "isa", s->isa);
+    qr_json_key_double(w, "uptime_seconds", s->uptime_s);
+    qr_json_key_double(w, "unix_seconds", s->now_s);
+    qr_json_key_open(w, "peers", '[');
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        bool member = s->peer[i] == QR_PEER_MEMBER;
+        if (s->peer[i] == QR_PEER_UNKNOWN) continue;
+        qr_json_open(w, '{');
+        qr_json_key_i64(w, "index", i);
+        qr_json_key_bool(w, "member", member);
+        qr_json_key_bool(w, "parameter_server", s->serves[i]);
+        qr_json_key_bool(w, "no_data", s->no_data[i]);
+        qr_json_key_double(w, "micro_batches_per_second",
+                           member && s->speed[i] > 0 ? s->speed[i] : __builtin_nan(""));
+        qr_json_key_double(w, "rtt_seconds",
+                           member && s->rtt_s[i] > 0 ? s->rtt_s[i] : __builtin_nan(""));
+        qr_json_close(w, '}');
+    }
+    qr_json_close(w, ']');
+    qr_json_key_string(w, "last_error", *s->last_error ? s->last_error : NULL);
+    qr_json_key_double(w, "last_error_unix_seconds",
+                       *s->last_error ? s->last_error_s : __builtin_nan(""));
+    qr_json_key_open(w, "metrics", '{');
+    for (enum qr_counter c = 0; c < QR_N_COUNTERS; c++)
+        qr_json_key_double(w, counter_name(c, name), s->value[c]);
+    qr_json_close(w, '}');
+}
+
+/* ---- reading ---- */
+
+/* A missing number leaves *ret unchanged. */
+static enum qr_code status_read_number(const struct qr_json *object, const char *key, double *ret,
+                                       struct qr_err *err) {
+    const struct qr_json *v = qr_json_get(object, key);
+    return v ? qr_json_double(v, key, -1e300, 1e300, ret, err) : QR_OK;
+}
+
+static enum qr_code status_read_text(const struct qr_json *root, const char *key, char *ret,
+                                     size_t cap, struct qr_err *err) {
+    const char *text;
+    QR_TRY(qr_json_string(qr_json_get(root, key), key, &text, err));
+    qr_text_cut(ret, cap, text);
+    return QR_OK;
+}
+
+static enum qr_code status_read_peer(const struct qr_json *v, struct qr_status *s,
                                      struct qr_err *err) {
-    return qr_fail(err, QR_DEADLINE_EXCEEDED,
-                   "%s %s within %d s: check that this is a worker's --http-port", v->address, what,
-                   (int)(QR_STATUS_TIMEOUT_NS / QR_SECOND));
+    int64_t i;
+    bool member;
+    QR_TRY(qr_json_want(v, "peers", QR_JSON_OBJECT, err));
+    QR_TRY(qr_json_i64(qr_json_get(v, "index"), "index", 0, QR_MAX_MEMBERS - 1, &i, err));
+    QR_TRY(qr_json_bool(qr_json_get(v, "member"), "member", &member, err));
+    QR_TRY(
+        qr_json_bool(qr_json_get(v, "parameter_server"), "parameter_server", &s->serves[i], err));
+    QR_TRY(qr_json_bool(qr_json_get(v, "no_data"), "no_data", &s->no_data[i], err));
+    QR_TRY(status_read_number(v, "micro_batches_per_second", &s->speed[i], err));
+    s->peer[i] = member ? QR_PEER_MEMBER : QR_PEER_ABSENT;
+    return status_read_number(v, "rtt_seconds", &s->rtt_s[i], err);
 }
 
-/* Returns a connected socket, or -1 with errno; ETIMEDOUT at the deadline. */
-static int status_connect_to(const struct status_request *v, const struct addrinfo *a) {
-    int sys = 0, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    socklen_t n = sizeof sys;
-    if (fd < 0) return -1;
-    if (connect(fd, a->ai_addr, a->ai_addrlen) == 0) return fd;
-    if (errno != EINPROGRESS) sys = errno;
-    else if (!status_wait_for(v, fd, POLLOUT)) sys = ETIMEDOUT;
-    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &sys, &n) != 0) sys = errno;
-    if (!sys) return fd;
-    close(fd);
-    errno = sys;
-    return -1;
-}
-
-static enum qr_code status_dial(struct status_request *v, int *ret_fd, struct qr_err *err) {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
-    char service[8];
-    int fd = -1, sys = 0;
-    snprintf(service, sizeof service, "%u", v->port);
-    int gai = getaddrinfo(v->host, service, &hints, &list);
-    if (gai != 0)
-        return qr_fail(err, gai == EAI_AGAIN ? QR_UNAVAILABLE : QR_INVALID_ARGUMENT, "%s: %s",
-                       v->address, gai_strerror(gai));
-    v->end_ns = qr_now_ns(&qr_clock_monotonic) + QR_STATUS_TIMEOUT_NS;
-    for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
-        fd = status_connect_to(v, a);
-        if (fd < 0) sys = errno;
+enum qr_code qr_status_parse(struct qr_bytes text, struct qr_status *ret, struct qr_err *err) {
+    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
+    struct qr_status s = {0};
+    char name[NAME_BYTES];
+    QR_TRY(qr_json_parse(text, "/status", &root, err));
+    QR_TRY(status_read_text(root, "version", s.version, sizeof s.version, err));
+    QR_TRY(status_read_text(root, "contract", s.contract, sizeof s.contract, err));
+    QR_TRY(status_read_text(root, "isa", s.isa, sizeof s.isa, err));
+    QR_TRY(status_read_number(root, "uptime_seconds", &s.uptime_s, err));
+    QR_TRY(status_read_number(root, "unix_seconds", &s.now_s, err));
+    const struct qr_json *peers = qr_json_get(root, "peers"),
+                         *metrics = qr_json_get(root, "metrics");
+    QR_TRY(qr_json_want(peers, "peers", QR_JSON_ARRAY, err));
+    for (const struct qr_json *v = qr_json_first(peers); v; v = qr_json_next(v))
+        QR_TRY(status_read_peer(v, &s, err));
+    if (qr_json_get(root, "last_error"))
+        QR_TRY(status_read_text(root, "last_error", s.last_error, sizeof s.last_error, err));
+    QR_TRY(status_read_number(root, "last_error_unix_seconds", &s.last_error_s, err));
+    QR_TRY(qr_json_want(metrics, "metrics", QR_JSON_OBJECT, err));
+    for (enum qr_counter c = 0; c < QR_N_COUNTERS; c++) {
+        s.value[c] = __builtin_nan("");
+        QR_TRY(status_read_number(metrics, counter_name(c, name), &s.value[c], err));
     }
-    freeaddrinfo(list);
-    *ret_fd = fd;
-    if (fd >= 0) return QR_OK;
-    if (sys == ETIMEDOUT) return status_fail_late(v, "did not accept the connection", err);
-    if (sys == ECONNREFUSED)
-        return qr_fail(err, QR_UNAVAILABLE,
-                       "no process listens on port %u of %s: the worker has exited, or its "
-                       "--http-port is another one, or 0",
-                       v->port, v->host);
-    return qr_fail_errno(err, sys, "cannot connect to %s", v->address);
-}
-
-static enum qr_code status_exchange(const struct status_request *v, int fd,
-                                    const struct qr_buf *request, struct qr_buf *ret,
-                                    struct qr_err *err) {
-    char part[4096];
-    size_t sent = 0;
-    while (sent < request->n) {
-        ssize_t n = send(fd, request->p + sent, request->n - sent, MSG_NOSIGNAL);
-        if (n < 0 && errno != EAGAIN && errno != EINTR)
-            return qr_fail(err, QR_UNAVAILABLE, "%s closed the connection", v->address);
-        if (n > 0) sent += (size_t)n;
-        else if (!status_wait_for(v, fd, POLLOUT))
-            return status_fail_late(v, "did not read the request", err);
-    }
-    for (;;) {
-        if (!status_wait_for(v, fd, POLLIN)) return status_fail_late(v, "did not answer", err);
-        ssize_t n = recv(fd, part, sizeof part, 0);
-        if (n == 0) return QR_OK;
-        if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-        if (n < 0)
-            return qr_fail(err, QR_UNAVAILABLE,
-                           "%s reset the connection: the worker may be exiting", v->address);
-        qr_buf_put(ret, part, (size_t)n);
-        if (!qr_buf_ok(ret))
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s is not a qring worker: its response exceeds 1 MiB", v->address);
-    }
-}
-
-/* Returns the body of a response with status 200; empty for 404. */
-static enum qr_code status_get(struct status_request *v, const char *path, struct qr_buf *ret,
-                               struct qr_bytes *ret_body, struct qr_err *err) {
-    struct qr_buf request = {0};
-    unsigned status = 0;
-    int fd;
-    if (status_dial(v, &fd, err) != QR_OK) return err->code;
-    qr_buf_printf(&request, "GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n", path,
-                  v->host);
-    qr_buf_clear(ret);
-    enum qr_code code = status_exchange(v, fd, &request, ret, err);
-    close(fd);
-    qr_buf_free(&request);
-    if (code != QR_OK) return code;
-    if (ret->n == 0)
-        return qr_fail(err, QR_UNAVAILABLE, "%s closed the connection without a response",
-                       v->address);
-    if (qr_status_reply(qr_buf_view(ret), &status, ret_body, err) != QR_OK)
-        return qr_wrap(err, "%s is not a qring worker", v->address);
-    if (status == 404) *ret_body = (struct qr_bytes){0};
-    else if (status != 200)
-        return qr_fail(err, QR_UNAVAILABLE, "%s answers %s with status %u", v->address, path,
-                       status);
+    *ret = s;
     return QR_OK;
 }
 
 /* ---- a query ---- */
 
-static enum qr_code status_get_metrics(struct status_request *v, struct qr_buf *text,
-                                       struct qr_status *ret, struct qr_err *err) {
-    struct qr_bytes body;
-    enum qr_code code = status_get(v, "/metrics", text, &body, err);
-    if (code != QR_OK) return code;
-    return qr_status_parse(body, ret, err) == QR_OK
-               ? QR_OK
-               : qr_wrap(err, "%s is not a qring worker", v->address);
+static enum qr_code status_get(const char *address, const char *url, struct qr_status *ret,
+                               struct qr_err *err) {
+    qr_auto(qr_buf_free) struct qr_buf reply = {0};
+    struct qr_err why = {0};
+    struct qr_poster *p = qr_poster_new(NULL);
+    enum qr_code code =
+        qr_poster_send(p,
+                       &(struct qr_post){.method = "GET",
+                                         .url = url,
+                                         .direct = true,
+                                         .reply = &reply,
+                                         .timeout_ms = QR_STATUS_TIMEOUT_NS / QR_MS},
+                       (struct qr_bytes){0}, &why);
+    qr_poster_free(p);
+    if (code == QR_UNAVAILABLE)
+        return qr_fail(err, code,
+                       "cannot query %s: check that the worker runs and that this is its "
+                       "--http-port",
+                       why.msg);
+    if (code == QR_OK) code = qr_status_parse(qr_buf_view(&reply), ret, &why);
+    if (code == QR_OK) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is not a qring worker: %s", address, why.msg);
 }
 
-/* Parses "1700000000 W group: ...". */
-static void status_read_last_error(struct qr_bytes body, struct qr_status_pair *s) {
-    size_t i = 0, n = 0;
-    for (; i < body.n && body.p[i] >= '0' && body.p[i] <= '9'; i++)
-        s->last_error_s = s->last_error_s * 10 + (body.p[i] - '0');
-    if (i < body.n && body.p[i] == ' ') i++;
-    for (; i < body.n && body.p[i] != '\n' && n + 1 < sizeof s->last_error; i++) {
-        bool plain = body.p[i] >= 0x20 && body.p[i] != 0x7f; /* for a terminal */
-        s->last_error[n++] = plain ? (char)body.p[i] : '?';
-    }
-    s->last_error[n] = 0;
-}
-
-/* first: sends two requests, a second apart; else ret->is is taken as the first response. */
-static enum qr_code status_query(const char *address, bool first, struct qr_status_pair *ret,
-                                 struct qr_err *err) {
-    qr_auto(qr_free_p) char *host = NULL;
-    struct status_request v = {.address = address};
-    struct qr_status_pair s = {0};
-    struct qr_buf text = {.max = REPLY_BYTES};
-    struct qr_bytes body = {0};
-    enum qr_code code = QR_OK;
-    if (!qr_address_split(address, HTTP_PORT, &host, &v.port))
+enum qr_code qr_status_query(const char *address, struct qr_status_pair *s, struct qr_err *err) {
+    qr_auto(qr_free_p) char *host = NULL, *joined = NULL, *url = NULL;
+    struct qr_status was = s->is, is;
+    unsigned port;
+    if (!qr_address_split(address, HTTP_PORT, &host, &port))
         return qr_fail(err, QR_INVALID_ARGUMENT, "'%.200s' is not HOST:PORT: %s", address,
                        qr_address_fault(address));
-    v.host = host;
-    if (first) code = status_get_metrics(&v, &text, &s.was, err);
-    else s.was = ret->is;
-    if (code == QR_OK && first) qr_sleep_ns(QR_SECOND);
-    if (code == QR_OK) code = status_get_metrics(&v, &text, &s.is, err);
-    bool restarted = code == QR_OK && !(s.is.uptime_s > s.was.uptime_s);
-    if (restarted && first)
-        code = qr_fail(err, QR_UNAVAILABLE, "%s was restarted meanwhile: please retry", address);
-    if (code == QR_OK) code = status_get(&v, "/last-error", &text, &body, err);
-    if (code == QR_OK) {
-        if (restarted) s.was = s.is;
-        s.interval_s = restarted ? 1 : s.is.uptime_s - s.was.uptime_s;
-        status_read_last_error(body, &s);
-        *ret = s;
+    joined = qr_address_join(host, port);
+    url = qr_xasprintf("http://%s/status", joined);
+    if (!*was.version) {
+        QR_TRY(status_get(address, url, &was, err));
+        qr_sleep_ns(QR_SECOND);
     }
-    qr_buf_free(&text);
-    return code;
-}
-
-enum qr_code qr_status_query(const char *address, struct qr_status_pair *ret, struct qr_err *err) {
-    return status_query(address, true, ret, err);
-}
-
-enum qr_code qr_status_query_again(const char *address, struct qr_status_pair *ret,
-                                   struct qr_err *err) {
-    return status_query(address, false, ret, err);
+    QR_TRY(status_get(address, url, &is, err));
+    bool restarted = !(is.uptime_s > was.uptime_s);
+    *s = (struct qr_status_pair){restarted ? is : was, is,
+                                 restarted ? 1 : is.uptime_s - was.uptime_s};
+    return QR_OK;
 }

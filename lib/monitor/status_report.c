@@ -1,5 +1,5 @@
-/* monitor/status_report.c — formats a worker's status as text and JSON. Missing values are left
- * out, or null in JSON. Start reading at qr_status_text(). */
+/* monitor/status_report.c — formats a worker's status as text and JSON. Unknown values are
+ * left out, or null in JSON. Start reading at qr_status_text(). */
 #include "monitor/status.h"
 
 #include <string.h>
@@ -13,13 +13,10 @@ struct peer_extremes {
 };
 
 static double status_now(const struct qr_status_pair *s, enum qr_counter c) {
-    return s->is.has[c] ? s->is.value[c] : 0;
+    return s->is.value[c];
 }
 static double status_growth(const struct qr_status_pair *s, enum qr_counter c) {
-    return status_now(s, c) - (s->was.has[c] ? s->was.value[c] : 0);
-}
-static double status_clock_s(const struct qr_status_pair *s) {
-    return s->is.start_s > 0 ? s->is.start_s + s->is.uptime_s : 0;
+    return s->is.value[c] - s->was.value[c];
 }
 static double status_steps_per_s(const struct qr_status_pair *s) {
     return status_growth(s, QR_STEP) / s->interval_s;
@@ -27,8 +24,8 @@ static double status_steps_per_s(const struct qr_status_pair *s) {
 
 /* Age of an event at Unix time `at`, in seconds by the worker's clock; -1 when unknown. */
 static double status_age_s(const struct qr_status_pair *s, double at) {
-    return at > 0 && status_clock_s(s) > 0 ? (status_clock_s(s) > at ? status_clock_s(s) - at : 0)
-                                           : -1;
+    double age_s = s->is.now_s - at;
+    return !(at > 0 && s->is.now_s > 0) ? -1 : age_s > 0 ? age_s : 0;
 }
 
 static struct peer_extremes status_find_extremes(const struct qr_status *s) {
@@ -85,13 +82,10 @@ static bool status_is_evaluator(const struct qr_status_pair *s) {
 static void status_put_head(const struct qr_status_pair *s, const char *address, struct qr_buf *b) {
     double members = status_now(s, QR_MEMBERS);
     if (status_is_evaluator(s)) qr_buf_printf(b, "an evaluator at %s", address);
-    else if (s->is.has[QR_INDEX] && members > 0)
+    else if (members > 0)
         qr_buf_printf(b, "%s %.0f at %s, rank %.0f of %.0f in generation %.0f",
                       status_member_kind(&s->is, status_now(s, QR_INDEX)), status_now(s, QR_INDEX),
                       address, status_now(s, QR_RANK), members, status_now(s, QR_GENERATION));
-    else if (members > 0)
-        qr_buf_printf(b, "a worker at %s, one of %.0f in generation %.0f", address, members,
-                      status_now(s, QR_GENERATION));
     else qr_buf_printf(b, "a worker at %s, not in a generation yet", address);
     qr_buf_puts(b, "\nprocess     up ");
     status_put_duration(s->is.uptime_s, b);
@@ -182,14 +176,11 @@ static void status_put_members(const struct qr_status_pair *s, struct qr_buf *b)
         qr_buf_printf(b, "slow link   round trip of 2 KB to %s %u %.2g ms, to %s %u %.2g ms\n",
                       status_member_kind(st, p.farthest), p.farthest, 1e3 * st->rtt_s[p.farthest],
                       status_member_kind(st, p.nearest), p.nearest, 1e3 * st->rtt_s[p.nearest]);
-    if (st->has[QR_REGROUPS]) {
-        qr_buf_printf(b, "changes     %.0f: %.0f joined, %.0f lost or left",
-                      status_now(s, QR_REGROUPS), status_now(s, QR_MEMBERS_JOINED),
-                      status_now(s, QR_MEMBERS_LOST));
-        if (status_now(s, QR_PAUSE) > 0)
-            qr_buf_printf(b, "; the last pause took %.2g s", status_now(s, QR_PAUSE));
-        qr_buf_puts(b, "\n");
-    }
+    qr_buf_printf(b, "changes     %.0f: %.0f joined, %.0f lost or left", status_now(s, QR_REGROUPS),
+                  status_now(s, QR_MEMBERS_JOINED), status_now(s, QR_MEMBERS_LOST));
+    if (status_now(s, QR_PAUSE) > 0)
+        qr_buf_printf(b, "; the last pause took %.2g s", status_now(s, QR_PAUSE));
+    qr_buf_puts(b, "\n");
 }
 
 static void status_put_checkpoint(const struct qr_status_pair *s, struct qr_buf *b) {
@@ -218,8 +209,8 @@ static void status_put_storage(const struct qr_status_pair *s, struct qr_buf *b)
         }
         qr_buf_puts(b, "\n");
     }
-    qr_buf_printf(b, "last error  %s", *s->last_error ? s->last_error : "none");
-    if (*s->last_error) status_put_ago(status_age_s(s, s->last_error_s), b);
+    qr_buf_printf(b, "last error  %s", *s->is.last_error ? s->is.last_error : "none");
+    status_put_ago(status_age_s(s, s->is.last_error_s), b);
     qr_buf_puts(b, "\n");
 }
 
@@ -252,70 +243,21 @@ void qr_status_line(const struct qr_status_pair *s, struct qr_buf *ret) {
 
 /* ---- JSON ---- */
 
-static void status_json_put_double(struct qr_json_writer *w, const char *key, double x) {
-    qr_json_put_key(w, key);
-    if (x < 0) qr_json_put_null(w);
-    else qr_json_put_double(w, x);
-}
-
-static void status_json_put_peers(const struct qr_status *s, struct qr_json_writer *w) {
-    struct peer_extremes p = status_find_extremes(s);
-    qr_json_key_open(w, "peers", '[');
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
-        if (s->peer[i] == QR_PEER_UNKNOWN) continue;
-        qr_json_open(w, '{');
-        qr_json_key_i64(w, "index", i);
-        qr_json_key_bool(w, "member", s->peer[i] == QR_PEER_MEMBER);
-        qr_json_key_bool(w, "parameter_server", s->serves[i]);
-        qr_json_key_bool(w, "no_data", s->no_data[i]);
-        status_json_put_double(w, "micro_batches_per_second", s->speed[i] > 0 ? s->speed[i] : -1);
-        status_json_put_double(w, "rtt_seconds", s->rtt_s[i] > 0 ? s->rtt_s[i] : -1);
-        qr_json_close(w, '}');
-    }
-    qr_json_close(w, ']');
-    qr_json_put_key(w, "slowest");
-    if (p.n_known > 1) qr_json_put_i64(w, p.slowest);
-    else qr_json_put_null(w);
-    qr_json_put_key(w, "slow_link");
-    if (p.n_linked > 1) qr_json_put_i64(w, p.farthest);
-    else qr_json_put_null(w);
-}
-
-static void status_json_put(const struct qr_status_pair *s, const char *address, unsigned indent,
-                            struct qr_buf *ret) {
+void qr_status_json(const struct qr_status_pair *s, const char *address, unsigned indent,
+                    struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, indent);
+    struct peer_extremes p = status_find_extremes(&s->is);
+    double unknown = __builtin_nan(""),
+           checkpoint_s = status_age_s(s, status_now(s, QR_CHECKPOINT_TIME)),
+           error_s = status_age_s(s, s->is.last_error_s);
     qr_json_open(&w, '{');
     qr_json_key_string(&w, "address", address);
-    qr_json_key_string(&w, "version", s->is.version);
-    status_json_put_double(&w, "uptime_seconds", s->is.uptime_s);
-    status_json_put_double(&w, "steps_per_second", status_steps_per_s(s));
-    status_json_put_peers(&s->is, &w);
-    status_json_put_double(&w, "checkpoint_age_seconds",
-                           status_age_s(s, status_now(s, QR_CHECKPOINT_TIME)));
-    qr_json_put_key(&w, "last_error");
-    if (*s->last_error) qr_json_put_string(&w, s->last_error);
-    else qr_json_put_null(&w);
-    status_json_put_double(&w, "last_error_age_seconds",
-                           *s->last_error ? status_age_s(s, s->last_error_s) : -1);
-    qr_json_put_key(&w, "metrics"); /* by the names of /metrics */
-    qr_json_open(&w, '{');
-    for (int c = 0; c < QR_N_COUNTERS; c++) {
-        const struct qr_counter_row *r = &qr_counter_table[c];
-        struct qr_buf name = {0};
-        if (!s->is.has[c]) continue;
-        qr_buf_printf(&name, r->labels[0] ? "%s{%s}" : "%s%s", r->family, r->labels);
-        qr_json_key_double(&w, qr_buf_string(&name), s->is.value[c]);
-        qr_buf_free(&name);
-    }
-    qr_json_close(&w, '}');
+    qr_json_key_double(&w, "steps_per_second", status_steps_per_s(s));
+    qr_json_key_number(&w, "slowest", p.n_known > 1 ? p.slowest : unknown);
+    qr_json_key_number(&w, "slow_link", p.n_linked > 1 ? p.farthest : unknown);
+    qr_json_key_double(&w, "checkpoint_age_seconds", checkpoint_s < 0 ? unknown : checkpoint_s);
+    qr_json_key_double(&w, "last_error_age_seconds", error_s < 0 ? unknown : error_s);
+    qr_status_put(&s->is, &w);
     qr_json_close(&w, '}');
     qr_buf_puts(ret, "\n");
-}
-
-void qr_status_json(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
-    status_json_put(s, address, 2, ret);
-}
-
-void qr_status_json_line(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
-    status_json_put(s, address, 0, ret);
 }

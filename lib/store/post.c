@@ -75,21 +75,25 @@ static enum qr_code post_refused(const struct qr_post *post, const struct qr_web
 
 enum qr_code qr_poster_send(struct qr_poster *p, const struct qr_post *post, struct qr_bytes body,
                             struct qr_err *err) {
-    qr_auto(qr_free_p) char *type = qr_xasprintf("Content-Type: %s", post->type);
+    qr_auto(qr_free_p) char *type =
+        post->type ? qr_xasprintf("Content-Type: %s", post->type) : NULL;
     qr_auto(qr_web_wipe_text) char *token = NULL;
     qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
     if (post->token_file) QR_TRY(post_read_token(post->token_file, &token, err));
-    const struct qr_web_request req = {.method = post->method,
-                                       .url = post->url,
-                                       .headers = {type, token},
-                                       .n_headers = token ? 2 : 1,
-                                       .has_body = true,
-                                       .body = body,
-                                       .max_reply_bytes = MAX_REPLY_BYTES,
-                                       .timeout_ms = post->timeout_ms,
-                                       .ca_file = post->ca_file};
+    struct qr_web_request req = {.method = post->method,
+                                 .url = post->url,
+                                 .has_body = type,
+                                 .body = body,
+                                 .max_reply_bytes = MAX_REPLY_BYTES,
+                                 .timeout_ms = post->timeout_ms,
+                                 .direct = post->direct,
+                                 .ca_file = post->ca_file};
+    if (type) req.headers[req.n_headers++] = type;
+    if (token) req.headers[req.n_headers++] = token;
     if (!p->web) p->web = p->make();
     enum qr_code code = p->web->send(p->web, &req, &reply, err);
     if (code != QR_OK) return poster_close_web(p), code;
-    return qr_web_success(reply.status) ? QR_OK : post_refused(post, &reply, err);
+    if (!qr_web_success(reply.status)) return post_refused(post, &reply, err);
+    if (post->reply) *post->reply = QR_MOVE(reply.body);
+    return QR_OK;
 }

@@ -1,5 +1,5 @@
-/* store/post.h — sends a notification to an HTTP server: one request in bounded time, without
- * retries.
+/* store/post.h — sends a notification to an HTTP server, or asks it: one request in bounded time,
+ * without retries.
  *
  * Usage     qr_poster_new; qr_poster_send for each notification; qr_poster_free.
  * TLS       by the CAs of a file, or the system's. After a failure the connection is rebuilt, so a
@@ -16,10 +16,13 @@
 
 /* Borrowed for the call. */
 struct qr_post {
-    const char *method, *url, *type; /* "POST"; type: content type, "application/json" */
-    const char *token_file;          /* NULL: no token */
-    const char *ca_file;             /* NULL: the system's CAs */
-    int64_t timeout_ms;              /* of the whole request */
+    const char *method, *url; /* "POST" */
+    const char *type;         /* content type, "application/json"; NULL: without a body */
+    const char *token_file;   /* NULL: no token */
+    const char *ca_file;      /* NULL: the system's CAs */
+    int64_t timeout_ms;       /* of the whole request */
+    bool direct;              /* bypass any proxy */
+    struct qr_buf *reply;     /* receives the body of a success; NULL: ignored */
 };
 
 struct qr_web;
@@ -34,7 +37,8 @@ void qr_poster_free(struct qr_poster *p);
  * Args:     body   request body, borrowed for the call
  * Errors:   UNAUTHENTICATED (401, TLS verification, no token in the token file), PERMISSION_DENIED
  *           (403), NOT_FOUND (404), ABORTED (409), UNAVAILABLE (no reply, 408, 429, 5xx),
- *           FAILED_PRECONDITION (another status); the file system's for the token file
+ *           FAILED_PRECONDITION (another status), DATA_LOSS (a reply above 1 MiB); the file
+ *           system's for the token file
  */
 QR_MUST_CHECK enum qr_code qr_poster_send(struct qr_poster *p, const struct qr_post *post,
                                           struct qr_bytes body, struct qr_err *err);

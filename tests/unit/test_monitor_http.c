@@ -284,35 +284,62 @@ static void silent(void *ctx, enum qr_log_level level, const char *module, const
     snprintf(ctx, 64, "%.63s", message);
 }
 
-/* What status reads out of it is what was set; the last error is the log's last warning or error,
- * which the log gets as well. */
+/* What a client reads from /status is what was set; the last error is the log's last warning or
+ * error, which the log gets as well. */
 static void told(void) {
     struct qr_http *h = open_one((struct qr_http_options){0});
     char heard[64] = "";
     struct qr_status s;
     struct qr_err err = {0};
-    CHECK(request("GET", "/last-error") && status(200) && !*body(), "%s", reply);
+    qr_gauge_real(QR_LOSS, __builtin_inf());
+    CHECK(request("GET", "/status") && status(200) && strstr(reply, "application/json") &&
+              qr_status_parse(qr_bytes_of_string(body()), &s, &err) == QR_OK && !*s.last_error,
+          "%s: %s", err.msg, reply);
+    CHECK(__builtin_isnan(s.value[QR_LOSS]), "%g", s.value[QR_LOSS]);
+    struct qr_buf text = {0};
+    qr_status_line(&(struct qr_status_pair){s, s, 1}, &text);
+    CHECK(strstr(qr_buf_string(&text), "loss nan,"), "%s", qr_buf_string(&text));
+    qr_buf_free(&text);
     struct qr_log log =
         qr_last_error_keep((struct qr_log){.level = QR_LOG_INFO, .write = silent, .ctx = heard});
     qr_warn(&log, "group", "worker %d is gone", 2);
     qr_info(&log, "group", "all is well");
     CHECK(strcmp(heard, "all is well") == 0, "%s", heard);
-    CHECK(request("GET", "/last-error") && strstr(body(), " W group: worker 2 is gone\n"), "%s",
-          reply);
     qr_gauge(QR_STEP, 21);
     qr_count(QR_MEMBERS_LOST, 3);
     qr_peer_set(0, QR_PEER_MEMBER);
     qr_peer_set(5, QR_PEER_ABSENT);
     qr_peer_speed(0, 12.5);
-    CHECK(request("GET", "/metrics") &&
+    qr_peer_rtt(0, 0.5);
+    qr_peer_serves(0, true);
+    qr_peer_no_data(5, true);
+    qr_count_time(QR_DIGEST_TIME, 5 * QR_SECOND / 2);
+    qr_gauge_real(QR_LOSS, 0.25);
+    CHECK(request("GET", "/status") &&
               qr_status_parse(qr_bytes_of_string(body()), &s, &err) == QR_OK,
           "%s", err.msg);
-    CHECK(s.has[QR_STEP] && s.value[QR_STEP] == 21 && s.value[QR_MEMBERS_LOST] == 3);
+    CHECK(s.value[QR_STEP] == 21 && s.value[QR_MEMBERS_LOST] == 3 &&
+          s.value[QR_DIGEST_TIME] == 2.5 && s.value[QR_LOSS] == 0.25);
+    CHECK(strcmp(s.last_error, "W group: worker 2 is gone") == 0 &&
+              __builtin_fabs(s.last_error_s - s.now_s) < 60,
+          "%s", s.last_error);
     CHECK(s.peer[0] == QR_PEER_MEMBER && s.speed[0] == 12.5 && s.peer[5] == QR_PEER_ABSENT &&
           s.peer[1] == QR_PEER_UNKNOWN);
-    CHECK(strcmp(s.version, "0.1.0") == 0 && s.uptime_s >= 0 && s.start_s > 1e9, "%s", s.version);
+    CHECK(s.rtt_s[0] == 0.5 && s.serves[0] && !s.serves[5] && s.no_data[5] && !s.no_data[0]);
+    CHECK(strcmp(s.version, "0.1.0") == 0 && strcmp(s.isa, "quoted \"isa\" \\") == 0 &&
+              s.uptime_s >= 0 && s.now_s > 1e9,
+          "%s %s", s.version, s.isa);
+    CHECK(qr_status_parse(
+              qr_bytes_of_string(
+                  "{\"version\":\"\",\"contract\":\"\",\"isa\":\"\",\"peers\":[{\"index\":64,"
+                  "\"member\":true,\"parameter_server\":true,\"no_data\":true}],"
+                  "\"metrics\":{}}"),
+              &s, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "index"),
+          "%s", err.msg);
     for (int c = 0; c < QR_N_COUNTERS; c++)
-        CHECK(s.has[c], "%s is not understood", qr_counter_table[c].family);
+        CHECK(!__builtin_isnan(s.value[c]) || c == QR_VAL_LOSS, "%s is missing",
+              qr_counter_table[c].family);
     qr_http_close(h);
 }
 
