@@ -7,7 +7,7 @@
 #include "base/checksum.h"
 
 /* Input of the hash, all little-endian: job hash 32 bytes, base digest 16, reductions 8, kind 4,
- * "block" or "member" padded with NUL to 8, the number 8. The digest (canonical bytes) is read as a
+ * "batch" or "member" padded with NUL to 8, the number 8. The digest (canonical bytes) is read as a
  * little-endian number. */
 enum { WORD_BYTES = 32 + 16 + 8 + 4 + 8 + 8 };
 
@@ -30,7 +30,7 @@ static unsigned __int128 coverage_hash(const struct qr_coverage_key *key, const 
 
 void qr_coverage_add_micro_batch(struct qr_coverage *c, const struct qr_coverage_key *key,
                                  uint64_t micro_batch) {
-    c->word += coverage_hash(key, "block\0\0", micro_batch);
+    c->word += coverage_hash(key, "batch\0\0", micro_batch);
 }
 
 void qr_coverage_add_member(struct qr_coverage *c, const struct qr_coverage_key *key,

@@ -1,6 +1,6 @@
 /* exact/coverage.h — exactly once is checked, not assumed (membership/protocol.md §6).
  *
- * A coverage word is the sum mod 2^128 of H(job hash, base digest, reductions, kind, "block",
+ * A coverage word is the sum mod 2^128 of H(job hash, base digest, reductions, kind, "batch",
  * micro-batch) over the micro-batches added into a vector, plus H(job hash, base digest,
  * reductions, kind, "member", rank) once per member. It must equal the total over all micro-batches
  * 0..n_micro_batches-1 and ranks 0..n_members-1, else no member applies the sum. H is XXH3-128 of

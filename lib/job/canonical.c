@@ -87,19 +87,8 @@ static void add_circuits(struct qr_job_canonical *c, const struct qr_job *job, s
         add_circuit(c, &job->layers[i].quantum, n, v);
 }
 
-/* True for at most one quantum layer followed by dense ones, all trainable and without names: the
- * only models of the first version; their hashes have no "layers" field. */
-static bool is_plain(const struct qr_job *job) {
-    for (size_t i = 0; i < job->n_layers; i++) {
-        bool known = job->layers[i].kind == QR_LAYER_DENSE ||
-                     (i == 0 && job->layers[i].kind == QR_LAYER_QUANTUM);
-        if (!known || job->layers[i].frozen || job->layers[i].name) return false;
-    }
-    return true;
-}
-
 static void add_layers(struct qr_job_canonical *c, const struct qr_job *job, struct qr_buf *v) {
-    for (size_t i = 0; i < job->n_layers && !is_plain(job); i++) {
+    for (size_t i = 0; i < job->n_layers; i++) {
         const struct qr_layer_options *l = &job->layers[i];
         qr_buf_printf(v, "%s%s", i ? ", " : "", qr_layer_names[l->kind]);
         if (l->kind == QR_LAYER_ACTIVATION)
@@ -110,7 +99,7 @@ static void add_layers(struct qr_job_canonical *c, const struct qr_job *job, str
         if (l->frozen) qr_buf_puts(v, " frozen");
         if (l->name) qr_buf_printf(v, " '%s'", l->name);
     }
-    if (v->n) add_field(c, "layers", v);
+    add_field(c, "layers", v);
 }
 
 static void add_rate(struct qr_job_canonical *c, const struct qr_optimizer_options *o,
@@ -181,7 +170,6 @@ static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_
     }
 }
 
-/* Options with their original default are left out, so that old hashes stay valid. */
 static void add_loss(struct qr_job_canonical *c, const struct qr_train_spec *t, struct qr_buf *v) {
     const struct qr_loss_options *o = &t->loss_options;
     qr_buf_puts(v, qr_loss_names[t->loss]);
@@ -219,10 +207,8 @@ static void add_train(struct qr_job_canonical *c, const struct qr_job *job, stru
     add_field(c, "batch_size", v);
     qr_buf_puts(v, t->shuffle ? "true" : "false");
     add_field(c, "shuffle", v);
-    if (!t->evaluate) { /* older jobs have no such field: all evaluate */
-        qr_buf_puts(v, "false");
-        add_field(c, "evaluate", v);
-    }
+    qr_buf_puts(v, t->evaluate ? "true" : "false");
+    add_field(c, "evaluate", v);
     add_optimizer(c, &t->optimizer, v);
     if (t->early_stopping.on) {
         const struct qr_early_stopping *e = &t->early_stopping;
@@ -248,12 +234,6 @@ static void add_data(struct qr_job_canonical *c, const struct qr_train_spec *t,
     add_field(c, "initial_weights", v);
 }
 
-/* The micro-batch was first called a block: hashes of existing checkpoints and results contain that
- * name. */
-static const char *name_in_hash(const char *name) {
-    return strcmp(name, "micro_batch_size") == 0 ? "block_size" : name;
-}
-
 void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data,
                       const uint8_t initial[32], struct qr_job_canonical *ret) {
     struct qr_buf v = {0}, text = {0};
@@ -269,7 +249,7 @@ void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data,
     add_train(ret, job, &v);
     add_data(ret, &job->train, data, initial, &v);
     for (size_t i = 0; i < ret->n; i++)
-        qr_buf_printf(&text, "%s=%s\n", name_in_hash(ret->fields[i].name), ret->fields[i].value);
+        qr_buf_printf(&text, "%s=%s\n", ret->fields[i].name, ret->fields[i].value);
     qr_sha256(text.p, text.n, ret->hash);
     qr_hex(ret->hash, sizeof ret->hash, ret->hex);
     qr_buf_free(&v);

@@ -2,10 +2,9 @@
  * hash.
  *
  * Format    One line per field, "name=value", in fixed order, numbers with 17 digits: contract,
- *           seed, micro_batch_size (in the hash by its old name, block_size), circuit, readouts,
- *           filters, dense, loss, metrics, optimizer, batch_size, shuffle, evaluate (where false),
- *           data (manifest digest), initial_weights (digest) ... Epochs, paths, intervals and the
- *           number of workers are not part of it.
+ *           seed, micro_batch_size, layers, circuit, readouts, filters, dense, loss, metrics,
+ *           batch_size, shuffle, evaluate, optimizer, data (manifest digest), initial_weights
+ *           (digest) ... Epochs, paths, intervals and the number of workers are not part of it.
  * Hash      SHA-256 of that text. Two workers compare hashes, and on a mismatch the fields
  *           (membership/protocol.md §3).
  * Threads   Any.

@@ -97,7 +97,7 @@ enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *
         snprintf(text[i], sizeof text[i], "%s%" PRIu64, i ? "" : FORMAT_NAME, numbers[i]);
     const struct qr_metadata own[] = {
         {"format", text[0]},   {"contract", c->contract}, {"job_hash", c->job_hash},
-        {"step", text[1]},     {"epoch", text[2]},        {"pass", text[3]},
+        {"step", text[1]},     {"epoch", text[2]},        {"reductions", text[3]},
         {"digest", c->digest}, {"digested", text[4]},     {"crc32c", "00000000"}};
     size_t n = sizeof own / sizeof *own, begin = ret->n;
     qr_auto(qr_free_p) struct qr_metadata *m = qr_xcalloc(n + c->tensors.n, sizeof *m);
@@ -221,12 +221,12 @@ static enum qr_code checkpoint_read_fields(const struct qr_json *metadata, const
         !qr_is_hex(digest, DIGEST_CHARS) ||
         !qr_parse_u64(checkpoint_metadata_text(metadata, "step"), &c->step) ||
         !qr_parse_u64(checkpoint_metadata_text(metadata, "epoch"), &c->epoch) ||
-        !qr_parse_u64(checkpoint_metadata_text(metadata, "pass"), &c->reductions) ||
+        !qr_parse_u64(checkpoint_metadata_text(metadata, "reductions"), &c->reductions) ||
         !qr_parse_u64(checkpoint_metadata_text(metadata, "digested"), &digested) || c->step >> 53 ||
         c->epoch >> 53 || c->reductions >> 53)
         return qr_fail(
             err, QR_DATA_LOSS,
-            "%s: its metadata lack contract, job_hash, step, epoch, pass, digest or digested",
+            "%s: its metadata lack contract, job_hash, step, epoch, reductions, digest or digested",
             what);
     snprintf(c->contract, sizeof c->contract, "%s", contract);
     memcpy(c->job_hash, hash, HASH_CHARS + 1);
@@ -274,7 +274,7 @@ void qr_checkpoint_latest_encode(const struct qr_checkpoint_latest *l, struct qr
     qr_json_key_string(&w, "job_hash", l->job_hash);
     qr_json_key_i64(&w, "step", (int64_t)l->step);
     qr_json_key_i64(&w, "epoch", (int64_t)l->epoch);
-    qr_json_key_i64(&w, "pass", (int64_t)l->reductions);
+    qr_json_key_i64(&w, "reductions", (int64_t)l->reductions);
     qr_json_key_string(&w, "digest", l->digest);
     qr_json_key_string(&w, "object", l->object);
     qr_json_key_string(&w, "crc32c", crc);
@@ -328,7 +328,7 @@ enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what,
     if (!latest_read_hex(root, "job_hash", HASH_CHARS, l.job_hash) ||
         !latest_read_hex(root, "digest", DIGEST_CHARS, l.digest) ||
         !latest_read_count(root, "step", &l.step) || !latest_read_count(root, "epoch", &l.epoch) ||
-        !latest_read_count(root, "pass", &l.reductions) ||
+        !latest_read_count(root, "reductions", &l.reductions) ||
         !latest_read_hex(root, "crc32c", CRC_CHARS, crc) ||
         qr_json_bool(qr_json_get(root, "done"), "", &l.done, QR_IGNORED) != QR_OK)
         return latest_fail_damaged(what, err);

@@ -4,7 +4,7 @@
  * Use       qr_checkpoint_save publishes a state, qr_checkpoint_load finds the newest one of a job,
  *           qr_checkpoint_peek reads LATEST only. The codecs below work on bytes alone.
  * File      safetensors, F64, named by job hash, step and digest. The metadata have format,
- *           contract, job hash, step, epoch, reductions (as "pass") and digest, and the crc32c of
+ *           contract, job hash, step, epoch, reductions and digest, and the crc32c of
  *           each tensor and of the whole file (computed with zeros in its place). No time, host,
  *           generation or number of workers: equal states give equal bytes. Any changed bit is
  *           detected, and the message names the damaged section.

@@ -40,7 +40,7 @@ def latest(r):
     """Reader of the number of passes that LATEST says. It is replaced, never half there."""
     def look():
         try:
-            with open(r.out + "/checkpoints/LATEST") as f: return json.load(f)["pass"]
+            with open(r.out + "/checkpoints/LATEST") as f: return json.load(f)["reductions"]
         except FileNotFoundError: return None
     return look
 

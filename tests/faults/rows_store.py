@@ -86,7 +86,7 @@ def checkpoints_on_a_bad_disk():
     r.start(0, "--http-port", str(http))
     for i in range(1, 3): r.start(i)
     r.reaches(50)
-    check("a first checkpoint", until(lambda: latest(place).get("pass", 0) > 10))
+    check("a first checkpoint", until(lambda: latest(place).get("reductions", 0) > 10))
 
     faults = []
     if mount: faults += [("disk full", lambda: fill(disk), lambda: os.unlink(disk + "/filler")),
@@ -110,7 +110,7 @@ def checkpoints_on_a_bad_disk():
         check(f"{what}: said once, not {said} times", said == 1)
         gap = r.longest_gap(at - 0.2, time.monotonic())
         end()
-        again = until(lambda: latest(place).get("pass", 0) > before["pass"])
+        again = until(lambda: latest(place).get("reductions", 0) > before["reductions"])
         check(f"{what}: publishing goes on; {r.last_words()}", again)
         tell(22, f"{what} under the checkpoints: LATEST stayed whole, {r.lines() - steps} steps meanwhile, {said} warning, longest gap",
              f"{gap:.3f} s",
@@ -133,7 +133,7 @@ def permission_lost():
     os.chmod(r.out, 0o777)
     os.chmod(r.dir, 0o777)
     r.start_all(50)
-    if not check("a first checkpoint", until(lambda: latest(place).get("pass", 0) > 10)): return
+    if not check("a first checkpoint", until(lambda: latest(place).get("reductions", 0) > 10)): return
     owner = os.stat(place).st_mode & 0o777
     os.chmod(place, 0o555)
     check("it is said", r.says(0, "cannot publish the checkpoint") is not None)
@@ -142,7 +142,7 @@ def permission_lost():
     check("training goes on", r.lines() > steps + 10)
     check("LATEST stays, and it is said once", latest(place) == before and warnings(r, "cannot publish the checkpoint") == 1)
     os.chmod(place, owner)
-    check("publishing goes on", until(lambda: latest(place)["pass"] > before["pass"]))
+    check("publishing goes on", until(lambda: latest(place)["reductions"] > before["reductions"]))
     tell(22, "permission for the checkpoints lost: LATEST stayed whole, steps meanwhile", r.lines() - steps,
          "0 corrupted, training goes on")
     r.settle()
@@ -211,7 +211,7 @@ def no_state_beyond_the_log():
         r.flags += ["--checkpoints", place]
         r.start(0, "--http-port", str(http))
         r.reaches(50)
-        check(f"{name}: a first checkpoint", until(lambda: latest(place).get("pass", 0) > 10, 20))
+        check(f"{name}: a first checkpoint", until(lambda: latest(place).get("reductions", 0) > 10, 20))
         filler = fill(r.out)
         check(f"{name}: it is said", r.says(0, "training continues, the lines are kept", 20) is not None)
         lines = r.lines()
@@ -219,7 +219,7 @@ def no_state_beyond_the_log():
         r.kill(0, number)
         codes = r.wait()
         check(f"{name}: exit code {-number if name == 'killed' else 143}, not {codes}", codes == {0: -number if name == "killed" else 143})
-        at = latest(place).get("pass", 0)
+        at = latest(place).get("reductions", 0)
         check(f"{name}: LATEST has {at} reductions, the log {r.lines()} lines", 0 < at <= r.lines())
         os.unlink(filler)
         r.start(0)
@@ -242,7 +242,7 @@ def log_that_memory_cannot_hold():
     codes = r.wait(300)
     check(f"exit codes 2, not {codes}; {r.last_words()}", codes == {0: 2, 1: 2})
     for i in range(2): check(f"worker {i} says why", "lines are kept in memory, which is the limit" in r.log(i))
-    check(f"LATEST has {latest(place).get('pass')} reductions, the log {r.lines()} lines", 0 < latest(place).get("pass", 0) <= r.lines())
+    check(f"LATEST has {latest(place).get('reductions')} reductions, the log {r.lines()} lines", 0 < latest(place).get("reductions", 0) <= r.lines())
     lines = r.lines()
     subprocess.run(["mount", "-o", "remount,size=8m", r.out], check=True)
     for i in range(2): r.start(i)

@@ -75,7 +75,7 @@ started_run "$d" -n 2 --checkpoint-interval 1h
 until_lines "$d" 300
 kill -TERM $r; wait $r; rc=$?
 check "SIGTERM: 143, not $rc" test $rc = 143
-pass=$(latest "$d" pass) had=$(lines "$d/steps.jsonl")
+pass=$(latest "$d" reductions) had=$(lines "$d/steps.jsonl")
 check "SIGTERM: the log has the lines up to the checkpoint ($had, $pass)" test "${pass:-0}" -ge 299 -a "$had" -ge "${pass:-0}" -a "$had" -le $((${pass:-0} + 1))
 check "SIGTERM: it goes on" run_in 120 "$d.last" "$qring" run "$work/job.json" -n 3 --out "$d" $often
 check "SIGTERM: from pass $pass" grep -q "resuming from step $(latest_step=$((pass - pass / 3)); echo $latest_step) " "$d.last"
@@ -238,9 +238,9 @@ three() { ring 3 "$d.@.log" "$work/job.json" --out "$d" --min-workers 1 $often; 
 three
 until_lines "$d" 300
 kill -9 "$(echo "$pids" | awk '{print $1}')"
-before=$(latest "$d" pass)
+before=$(latest "$d" reductions)
 tries=0
-until after=$(latest "$d" pass) && [ "${after:-0}" -gt 600 ] || [ $tries -gt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done
+until after=$(latest "$d" reductions) && [ "${after:-0}" -gt 600 ] || [ $tries -gt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done
 check "three: the others publish when the leader is dead ($before, $after)" test "${after:-0}" -gt "${before:-0}" -a "${after:-0}" -gt 600
 # shellcheck disable=SC2086
 kill -9 $pids 2>/dev/null; wait $pids 2>/dev/null

@@ -120,7 +120,7 @@ static void forgeries(void) {
          "format 2, written by a later version"},
         {"qring-checkpoint/1", "qring-checkpoint/0", QR_DATA_LOSS, "not a checkpoint"},
         {"qring-checkpoint/1", "other-checkpoint/1", QR_DATA_LOSS, "not a checkpoint"},
-        {"\"pass\":\"7\"", "\"pass\":\"x\"", QR_DATA_LOSS, "lack"},
+        {"\"reductions\":\"7\"", "\"reductions\":\"x\"", QR_DATA_LOSS, "lack"},
         {"\"step\":\"4\"", "\"step\":\"5\"", QR_DATA_LOSS, "digest"},
         {"\"digested\":\"3\"", "\"digested\":\"2\"", QR_DATA_LOSS, "digest"},
         {"\"digested\":\"3\"", "\"digested\":\"9\"", QR_DATA_LOSS, "digest"},
