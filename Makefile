@@ -238,16 +238,16 @@ interop-gcs: $(progs) $(filter %/test_store_gcs_faults,$(tests))
 interop-profiler: $(progs)
 	$(Q)tests/interop/run_profiler
 
-## make interop-qasm  circuits from OpenQASM, and exported ones, with Qiskit, PennyLane and Cirq (800 MB from PyPI); PATHS=: .qasm files
+## make interop-qasm  circuits from OpenQASM, and exported ones, with Qiskit, PennyLane, pytket and Cirq (900 MB from PyPI); N=: how many of each, PATHS=: .qasm files
 interop-qasm: $(shared)
-	$(Q)tests/venv build/peers/qasm tests/python/qasm.txt 1200
-	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/qasm/bin/python tests/python/qasm --random 300 --exports 300 $(PATHS)
+	$(Q)tests/venv build/peers/qasm tests/python/qasm.txt 1400
+	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/qasm/bin/python tests/python/qasm --random $(or $(N),200) --exports $(or $(N),100) $(PATHS)
 
-## make interop-cirq  circuits, gradients and models of Cirq and TensorFlow Quantum (4 GB from PyPI)
+## make interop-cirq  circuits, gradients and models of Cirq and TensorFlow Quantum (4 GB from PyPI); N=: how many of each
 interop-cirq: $(shared) $(progs)
 	$(Q)tests/venv build/peers/tfq tests/bench/peers/tfq.txt 4000
-	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/tfq/bin/python tests/python/cirq
-	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/tfq/bin/python tests/python/qasm --exports 300
+	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/tfq/bin/python tests/python/cirq --random $(or $(N),200)
+	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/tfq/bin/python tests/python/qasm --exports $(or $(N),100)
 
 ## make interop-s3   S3 with MinIO (from Go's module proxy): store suite and whole workers
 interop-s3: $(progs) $(filter %/test_store_s3,$(tests))

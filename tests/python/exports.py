@@ -1,0 +1,145 @@
+"""What qring writes, read by the programs that are installed.
+
+Start reading at :func:`compare_exports`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from functools import partial
+from typing import Any, Callable
+
+import numpy as np
+from random_circuits import qiskit_circuit, qiskit_evolution
+from unitary import MOST_QUBITS, WITHIN, compare_many, distance, qring, qring_unitary
+
+TFQ_WITHIN = 1e-4
+"""TensorFlow Quantum's numbers have six decimals: 1.6e-6 radians for each of 28 at most, which a
+symbol multiplies by up to 3."""
+
+
+def random_qring(rng: np.random.Generator) -> tuple[qring.Circuit, dict[str, float]]:
+    """Return a random circuit of all native gates with controls, shifts and free parameters."""
+    kinds = {
+        "X": 1, "Y": 1, "Z": 1, "H": 1, "PhasedX": 1, "XX": 2, "YY": 2, "ZZ": 2, "CZ": 2, "CNOT": 2,
+        "SWAP": 2, "ISWAP": 2, "PhasedISwap": 2, "FSIM": 2,
+    }  # fmt: skip
+    n = int(rng.integers(2, MOST_QUBITS + 1))
+    gates: list[dict[str, Any]] = []
+
+    def argument() -> Any:
+        if rng.random() < 0.4:
+            return float(rng.choice([1, -1, 0.5, 0.25, rng.uniform(-2, 2)]))
+        name = str(rng.choice(["a", "theta", "w_1"]))
+        return [name, f"{rng.uniform(-2, 2)}*{name}", f"a*b - {name}/3"][rng.integers(3)]
+
+    for _ in range(int(rng.integers(3, 15))):
+        kind = str(rng.choice(list(kinds)))
+        qubits = [int(q) for q in rng.permutation(n)]
+        gate: dict[str, Any] = {"gate": kind, "qubits": qubits[: kinds[kind]]}
+        for key in ("theta", "phi") if kind == "FSIM" else ("exponent",):
+            gate[key] = argument()
+        if kind.startswith("Phased"):
+            gate["phase_exponent"] = argument()
+        # Cirq 1.6 drops the global shift of PhasedISwap when it resolves parameters.
+        if kind not in ("FSIM", "PhasedISwap") and rng.random() < 0.5:
+            gate["global_shift"] = float(rng.choice([-0.5, rng.uniform(-1, 1)]))
+        controls = [q for q in qubits[kinds[kind] :] if rng.random() < 0.3]
+        if controls:
+            gate["controls"] = controls
+            gate["control_values"] = [int(v) for v in rng.integers(0, 2, len(controls))]
+        gates.append(gate)
+    circuit = qring.Circuit.from_json({"qubits": n, "gates": gates})
+    return circuit, {name: float(rng.uniform(-3, 3)) for name in ("a", "b", "theta", "w_1")}
+
+
+def pennylane_unitary(text: str, n: int, values: dict[str, float]) -> Any:
+    """Return the matrix of the function in a Python file that qring wrote."""
+    import pennylane as qml
+
+    module: dict[str, Any] = {}
+    exec(text, module)
+    circuit = module["circuit"]
+    w = () if "circuit()" in text else (values,)
+    return qml.matrix(circuit.func, wire_order=range(n))(*w)
+
+
+def qiskit_unitary(text: str, n: int, values: dict[str, float]) -> Any:
+    """Return Qiskit's matrix of an OpenQASM text."""
+    read = qiskit_circuit(text)
+    if read is None:
+        raise ValueError("Qiskit cannot read the text")
+    return qiskit_evolution(read)(values, None)
+
+
+def pytket_unitary(text: str, n: int, values: dict[str, float]) -> Any:
+    """Return pytket's matrix of an OpenQASM 2 text."""
+    from pytket.qasm import circuit_from_qasm_str
+
+    return circuit_from_qasm_str(text).get_unitary()
+
+
+def cirq_unitary(text: str, n: int, values: dict[str, float]) -> Any:
+    """Return Cirq's matrix of its JSON."""
+    import cirq
+
+    return cirq.unitary(cirq.resolve_parameters(cirq.read_json(json_text=text), values))
+
+
+def cirq_qasm_unitary(text: str, n: int, values: dict[str, float]) -> Any:
+    """Return Cirq's matrix of an OpenQASM 2 text."""
+    import cirq
+    from cirq.contrib.qasm_import import circuit_from_qasm
+
+    qubits = [cirq.NamedQubit(f"q_{q}") for q in range(n)]
+    return circuit_from_qasm(text).unitary(qubit_order=qubits, qubits_that_should_be_present=qubits)
+
+
+def tfq_unitary(text: bytes, n: int, values: dict[str, float]) -> Any:
+    """Return Cirq's matrix of a program that TensorFlow Quantum reads."""
+    import cirq
+    import tensorflow as tf
+    import tensorflow_quantum as tfq
+
+    circuit = tfq.from_tensor(tf.constant([text]))[0]
+    return cirq.unitary(cirq.resolve_parameters(circuit, values))
+
+
+def compare_exports(count: int, seed: int) -> int:
+    """Compare count random circuits in each format; return the number of failures."""
+    readers: dict[str, tuple[str, str, bool, Callable[[Any, int, dict[str, float]], Any]]] = {
+        "OpenQASM 3 by Qiskit": ("qiskit", "qasm3", False, qiskit_unitary),
+        "OpenQASM 3 with numbers by Qiskit": ("qiskit", "qasm3", True, qiskit_unitary),
+        "OpenQASM 2 by Qiskit": ("qiskit", "qasm2", True, qiskit_unitary),
+        "OpenQASM 2 by pytket": ("pytket", "qasm2", True, pytket_unitary),
+        "OpenQASM 2 by Cirq": ("ply", "qasm2", True, cirq_qasm_unitary),
+        "JSON by Cirq": ("cirq", "cirq", False, cirq_unitary),
+        "program by TensorFlow Quantum": ("tensorflow_quantum", "tfq", False, tfq_unitary),
+        "Python by PennyLane": ("pennylane", "python", False, pennylane_unitary),
+    }
+    readers = {k: v for k, v in readers.items() if importlib.util.find_spec(v[0])}
+
+    def compare(read: Callable[..., Any], form: str, numbers: bool, rng: Any) -> float:
+        circuit, values = random_qring(rng)
+        if form == "tfq":  # it has numbers times one symbol
+            numbers = "a*b" in json.dumps(circuit.to_json())
+        used = {name: values[name] for name in qring.StateFunction(circuit).parameters}
+        text = circuit.export(form, parameters=list(used.values()) if numbers else None)
+        try:
+            error = distance(read(text, circuit.n_qubits, used), qring_unitary(circuit, used))
+        except Exception:
+            print(text)
+            raise
+        return error
+
+    return sum(
+        compare_many(
+            f"qring's {what}",
+            partial(compare, read, form, numbers),
+            count,
+            seed,
+            [TFQ_WITHIN if form == "tfq" else WITHIN],
+        )
+        for what, (_, form, numbers, read) in readers.items()
+    )
