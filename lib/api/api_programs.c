@@ -8,18 +8,11 @@
 #include "cirq/cirq.h"
 #include "qasm/qasm.h"
 
-/* Returns the text of a buffer as memory of its own. */
-static char *own_text(struct qr_buf *text) {
-    char *ret = qr_xstrdup(qr_buf_string(text));
-    qr_buf_free(text);
-    return ret;
-}
-
 static char *circuit_text(const struct qr_circuit *c) {
     struct qr_buf text = {0};
     struct qr_json_writer w = qr_json_writer(&text, 0);
     qr_circuit_put_json(c, &w);
-    return own_text(&text);
+    return (char *)text.p;
 }
 
 static char *readouts_text(const struct qr_program *q) {
@@ -28,7 +21,7 @@ static char *readouts_text(const struct qr_program *q) {
     qr_json_open(&w, '[');
     for (size_t i = 0; i < q->n_readouts; i++) qr_json_put_string(&w, q->readouts[i]);
     qr_json_close(&w, ']');
-    return own_text(&text);
+    return (char *)text.p;
 }
 
 /* Appends the line with the error and its caret to the message, if there is room. */

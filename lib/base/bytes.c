@@ -1,4 +1,4 @@
-/* base/bytes.c — growing byte buffers and hex. Start reading at qr_buf_grow(), which every append
+/* base/bytes.c — growing byte buffers and hex. Start reading at buf_reserve(), which every append
  * uses. */
 #include "base/bytes.h"
 
@@ -28,7 +28,8 @@ void qr_buf_clear(struct qr_buf *buf) {
     if (buf->p) buf->p[0] = 0;
 }
 
-uint8_t *qr_buf_grow(struct qr_buf *buf, size_t n) {
+/* Makes room for n bytes and the NUL after them, and appends them unset; NULL on overflow. */
+static uint8_t *buf_reserve(struct qr_buf *buf, size_t n) {
     size_t max = buf->max ? buf->max : DEFAULT_MAX;
     if (buf->overflow || n > max - buf->n) {
         buf->overflow = true;
@@ -41,14 +42,19 @@ uint8_t *qr_buf_grow(struct qr_buf *buf, size_t n) {
         buf->p = qr_xrealloc(buf->p, cap);
         buf->cap = cap;
     }
-    uint8_t *at = buf->p + buf->n;
-    memset(at, 0, n + 1);
     buf->n += n;
+    buf->p[buf->n] = 0;
+    return buf->p + buf->n - n;
+}
+
+uint8_t *qr_buf_grow(struct qr_buf *buf, size_t n) {
+    uint8_t *at = buf_reserve(buf, n);
+    if (at) memset(at, 0, n);
     return at;
 }
 
 void qr_buf_put(struct qr_buf *buf, const void *p, size_t n) {
-    uint8_t *at = qr_buf_grow(buf, n);
+    uint8_t *at = buf_reserve(buf, n);
     if (at && n) memcpy(at, p, n);
 }
 

@@ -29,6 +29,58 @@ bool qr_parse_i64(const char *s, int64_t *ret) {
     return true;
 }
 
+/* Powers of ten that 64 bits hold. */
+static const uint64_t tens[] = {UINT64_C(1),
+                                UINT64_C(10),
+                                UINT64_C(100),
+                                UINT64_C(1000),
+                                UINT64_C(10000),
+                                UINT64_C(100000),
+                                UINT64_C(1000000),
+                                UINT64_C(10000000),
+                                UINT64_C(100000000),
+                                UINT64_C(1000000000),
+                                UINT64_C(10000000000),
+                                UINT64_C(100000000000),
+                                UINT64_C(1000000000000),
+                                UINT64_C(10000000000000),
+                                UINT64_C(100000000000000),
+                                UINT64_C(1000000000000000),
+                                UINT64_C(10000000000000000),
+                                UINT64_C(100000000000000000),
+                                UINT64_C(1000000000000000000),
+                                UINT64_C(10000000000000000000)};
+enum { MAX_TENS = sizeof tens / sizeof *tens - 1 };
+
+/* m / 10^k, rounded to nearest, ties to even. */
+static double parse_quotient(uint64_t m, unsigned k) {
+    if (m <= UINT64_C(1) << 53) return (double)m / (double)tens[k];
+    int shift = 64 + __builtin_clzll(m);
+    unsigned __int128 n = (unsigned __int128)m << shift, q = n / tens[k];
+    int drop = 74 - (q >> 64 ? __builtin_clzll((uint64_t)(q >> 64)) : 64);
+    uint64_t kept = (uint64_t)(q >> drop), odd = kept & 1;
+    bool rest = n != q * tens[k] || (unsigned __int128)kept << drop != q;
+    kept = (kept >> 1) + (odd && (rest || kept & 2));
+    return ldexp((double)kept, drop + 1 - shift);
+}
+
+/* A number of at most 19 digits without exponent; false: the text is another, or no number. */
+static bool parse_short_decimal(const char *s, size_t n, double *ret) {
+    bool negative = n && *s == '-', point = false;
+    uint64_t m = 0;
+    unsigned decimals = 0, digits = 0;
+    for (size_t i = negative; i < n; i++) {
+        unsigned digit = (unsigned)(s[i] - '0');
+        if (digit <= 9) m = 10 * m + digit, digits++, decimals += point;
+        else if (s[i] == '.' && !point) point = true;
+        else return false;
+    }
+    if (!digits || digits > MAX_TENS) return false;
+    double v = parse_quotient(m, decimals);
+    *ret = negative ? -v : v;
+    return true;
+}
+
 /* strtod also accepts hex, "nan", "inf" and leading blanks: reject those first. */
 static bool parse_is_decimal(const char *s) {
     bool digit = false;
@@ -40,6 +92,7 @@ static bool parse_is_decimal(const char *s) {
 }
 
 bool qr_parse_double(const char *s, double *ret) {
+    if (parse_short_decimal(s, strlen(s), ret)) return true;
     if (!parse_is_decimal(s)) return false;
     char *end;
     double v = strtod(s, &end);
@@ -51,6 +104,7 @@ bool qr_parse_double(const char *s, double *ret) {
 bool qr_parse_double_n(const char *s, size_t n, double *ret) {
     for (; n && (*s == ' ' || *s == '\t'); n--) s++;
     while (n && (s[n - 1] == ' ' || s[n - 1] == '\t')) n--;
+    if (parse_short_decimal(s, n, ret)) return true;
     char text[64];
     if (n == 0 || n >= sizeof text) return false;
     memcpy(text, s, n);
@@ -123,7 +177,54 @@ const char *qr_nearest(const char *name, const char *const *known, size_t n_know
     return nearest;
 }
 
+/* Digits of an integer of `digits` digits or one more, with the point after digit `exponent`; zeros
+ * at the end of decimals are dropped. */
+static void put_decimal(bool negative, uint64_t q, int digits, int exponent, char *to) {
+    char reversed[24], *text = reversed + sizeof reversed;
+    int n = 0;
+    for (; q; q /= 10, n++) *--text = (char)('0' + q % 10);
+    exponent += n - digits;
+    while (n > 1 && n > exponent + 1 && text[n - 1] == '0') n--;
+    if (negative) *to++ = '-';
+    if (exponent < 0) *to++ = '0', *to++ = '.';
+    for (int i = exponent; i < -1; i++) *to++ = '0';
+    for (int i = 0; i < n; i++) {
+        *to++ = text[i];
+        if (i == exponent && i + 1 < n) *to++ = '.';
+    }
+    *to = 0;
+}
+
+/* |x| from 10^-4 to 10^14 as m / 2^bits, bits <= 66: with m 10^20 < 2^120 the digits and the
+ * comparison with half the distance to the next number are exact. */
+static void put_usual(double x, char ret[32]) {
+    static const double tenths[] = {1e-3, 1e-2, 1e-1};
+    int power, exponent = -4;
+    uint64_t m = (uint64_t)ldexp(frexp(fabs(x), &power), 53);
+    while (fabs(x) >= (exponent < -1 ? tenths[exponent + 4] : (double)tens[exponent + 1]))
+        exponent++;
+    for (int digits = 15, bits = 53 - power;; digits++) {
+        int scale = digits - 1 - exponent;
+        unsigned __int128 ten = scale > MAX_TENS ? (unsigned __int128)tens[MAX_TENS] * 10
+                                                 : tens[scale],
+                          exact = m * ten, q = exact >> bits, rest = exact - (q << bits),
+                          half = (unsigned __int128)1 << (bits - 1);
+        bool up = rest > half || (rest == half && q & 1);
+        unsigned __int128 error = up ? 2 * half - rest : rest;
+        /* Below a power of two the next number is half as far. */
+        error *= !up && m == UINT64_C(1) << 52 ? 4 : 2;
+        if (error < ten || (error == ten && !(m & 1)) || digits == 17) {
+            put_decimal(x < 0, (uint64_t)q + up, digits, exponent, ret);
+            return;
+        }
+    }
+}
+
 void qr_number_text(double x, char ret[32]) {
+    if (fabs(x) >= 1e-4 && fabs(x) < 1e14) {
+        put_usual(x, ret);
+        return;
+    }
     for (int digits = 15; digits <= 17; digits++) {
         double back;
         snprintf(ret, 32, "%.*g", digits, x);

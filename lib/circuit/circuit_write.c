@@ -41,9 +41,9 @@ bool qr_gate_angle_of(double exponent, double *ret) {
     size_t best = 32;
     for (size_t i = 0; i < 3; i++) {
         char text[32];
+        if (!isfinite(candidates[i]) || candidates[i] / M_PI != exponent) continue;
         qr_number_text(candidates[i], text);
-        if (!isfinite(candidates[i]) || candidates[i] / M_PI != exponent || strlen(text) >= best)
-            continue;
+        if (strlen(text) >= best) continue;
         best = strlen(text);
         *ret = candidates[i];
     }

@@ -45,13 +45,21 @@ void qr_json_close(struct qr_json_writer *w, char bracket) {
     w->first = false;
 }
 
+/* Bytes of the ASCII text at p that need no escape. */
+static size_t json_plain_bytes(const uint8_t *p) {
+    size_t n = 0;
+    while (p[n] >= 0x20 && p[n] < 0x7f && p[n] != '"' && p[n] != '\\') n++;
+    return n;
+}
+
 static void json_put_quoted(struct qr_buf *out, const char *s) {
     static const char plain[] = "\"\\\n\t\r", letters[] = "\"\\ntr";
     const uint8_t *p = (const uint8_t *)s;
-    qr_buf_puts(out, "\"");
+    qr_buf_put(out, "\"", 1);
     for (size_t left = strlen(s), n; left; p += n, left -= n) {
-        uint32_t c = 0;
-        n = qr_utf8_next(p, left, &c);
+        uint32_t c = ' ';
+        n = json_plain_bytes(p);
+        if (!n) n = qr_utf8_next(p, left, &c);
         const char *special = n == 1 ? strchr(plain, (int)c) : NULL;
         if (!n) qr_buf_puts(out, "\xef\xbf\xbd");
         else if (special) qr_buf_put(out, (char[]){'\\', letters[special - plain]}, 2);
@@ -59,7 +67,7 @@ static void json_put_quoted(struct qr_buf *out, const char *s) {
         else qr_buf_put(out, p, n);
         n = n ? n : 1;
     }
-    qr_buf_puts(out, "\"");
+    qr_buf_put(out, "\"", 1);
 }
 
 void qr_json_put_key(struct qr_json_writer *w, const char *key) {
@@ -97,7 +105,12 @@ void qr_json_put_number(struct qr_json_writer *w, double x) {
 
 void qr_json_put_i64(struct qr_json_writer *w, int64_t x) {
     json_put_separator(w);
-    qr_buf_printf(w->out, "%lld", (long long)x);
+    char text[24], *at = text + sizeof text;
+    uint64_t left = x < 0 ? -(uint64_t)x : (uint64_t)x;
+    do *--at = (char)('0' + left % 10);
+    while (left /= 10);
+    if (x < 0) *--at = '-';
+    qr_buf_put(w->out, at, (size_t)(text + sizeof text - at));
 }
 void qr_json_put_bool(struct qr_json_writer *w, bool x) {
     json_put_separator(w);

@@ -1,6 +1,7 @@
 /* Clocks, errors, bytes, parsing, checksums, files and the pool. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -164,6 +165,34 @@ static void test_bytes(void) {
     uint8_t le[8];
     qr_set_u64le(le, UINT64_C(0x0102030405060708));
     CHECK(le[0] == 8 && qr_get_u64le(le) == UINT64_C(0x0102030405060708));
+}
+
+/* strtod and printf round correctly: the fast ways for usual numbers must agree with them. */
+static void test_numbers(void) {
+    uint64_t state = 1;
+    for (int i = 0; i < 300000; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        char text[64], wanted[32], found[32];
+        double v = 7, x = qr_double_of_bits(state >> 32 << 20 | state >> 44);
+        /* From 2^-20 to 2^60; powers of two and numbers beside them; short decimals */
+        x = ldexp(frexp(x, &(int){0}), (int)(state >> 40 & 63) - 16);
+        if (i % 8 == 1) x = ldexp(1, i / 8 % 90 - 20);
+        if (i % 8 == 2) x = nextafter(ldexp(1, i / 8 % 90 - 20), i / 16 % 2);
+        if (i % 8 == 3) x = (double)(state >> 36) / 1e5;
+        if (i % 8 == 4) x = (double)(state >> 11) / 10; /* 16 digits, many of them ties */
+        int digits = 14;
+        do snprintf(wanted, sizeof wanted, "%.*g", ++digits, x);
+        while (strtod(wanted, NULL) != x);
+        qr_number_text(x, found);
+        CHECK(strcmp(found, wanted) == 0, "%s, not %s", found, wanted);
+        snprintf(text, sizeof text, "%s%llu.%0*llu", i % 3 ? "" : "-",
+                 (unsigned long long)(state >> (i % 64)), 1 + i % 7,
+                 (unsigned long long)(state >> 57) % 10);
+        if (i % 5 == 0) snprintf(text, sizeof text, "%.*f", i % 19, x);
+        CHECK(qr_parse_double(text, &v) && v == strtod(text, NULL), "%s", text);
+        v = 7;
+        CHECK(qr_parse_double_n(text, strlen(text), &v) && v == strtod(text, NULL), "%s", text);
+    }
 }
 
 static void test_parse(void) {
@@ -453,6 +482,7 @@ int main(void) {
     test_printable();
     test_bytes();
     test_parse();
+    test_numbers();
     test_checksums();
     test_files();
     test_memory();
