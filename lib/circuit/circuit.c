@@ -3,7 +3,6 @@
 #include "circuit/circuit.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -201,84 +200,96 @@ void qr_circuit_used_columns(const struct qr_circuit *c, uint8_t *is) {
 /* ---- gates ---- */
 
 static enum qr_code check_arg(const struct qr_circuit *c, const struct qr_gate_arg *a,
-                              const char *what, const char *arg, struct qr_err *err) {
+                              const char *arg, struct qr_err *err) {
     if (!isfinite(a->scale))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s is not a finite number", what, arg);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is not a finite number", arg);
     switch (a->kind) {
     case QR_ARG_CONSTANT: return QR_OK;
     case QR_ARG_PARAMETER:
         if (a->index < c->n_params) return QR_OK;
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s refers to parameter %u of %u", what, arg,
-                       a->index, c->n_params);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s refers to parameter %u of %u", arg, a->index,
+                       c->n_params);
     case QR_ARG_DATA:
         if (a->index < c->n_columns) return QR_OK;
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: %s refers to data column %u, but the circuit has %u (counted from 0)",
-                       what, arg, a->index, c->n_columns);
+                       "%s refers to data column %u, but the circuit has %u (counted from 0)", arg,
+                       a->index, c->n_columns);
     case QR_ARG_EXPRESSION:
         if (a->index < c->n_expressions) return QR_OK;
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s refers to expression %u of %zu", what, arg,
-                       a->index, c->n_expressions);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s refers to expression %u of %zu", arg, a->index,
+                       c->n_expressions);
     }
-    return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s is of unknown kind %d", what, arg,
-                   (int)a->kind);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is of unknown kind %d", arg, (int)a->kind);
 }
 
 static enum qr_code check_qubits(const struct qr_circuit *c, const struct qr_gate *g,
-                                 const char *what, struct qr_err *err) {
+                                 struct qr_err *err) {
     for (unsigned i = 0; i < g->n_targets; i++)
         if (g->targets[i] >= c->n_qubits)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s: qubit %u is out of range, the circuit has qubits 0 to %u", what,
+                           "qubit %u is out of range, the circuit has qubits 0 to %u",
                            g->targets[i], c->n_qubits - 1);
     if (g->n_targets == 2 && g->targets[0] == g->targets[1])
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: qubit %u is given twice", what,
-                       g->targets[0]);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "qubit %u is given twice", g->targets[0]);
     unsigned outside = qr_qubits_next(&g->controls, c->n_qubits - 1);
     if (outside < QR_MAX_QUBITS)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: control %u is out of range, the circuit has qubits 0 to %u", what,
-                       outside, c->n_qubits - 1);
+                       "control %u is out of range, the circuit has qubits 0 to %u", outside,
+                       c->n_qubits - 1);
     for (unsigned i = 0; i < g->n_targets; i++)
         if (qr_qubits_has(&g->controls, g->targets[i]))
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: qubit %u is a target and a control", what,
+            return qr_fail(err, QR_INVALID_ARGUMENT, "qubit %u is a target and a control",
                            g->targets[i]);
     const struct qr_qubits *values = &g->control_values;
     for (unsigned q = qr_qubits_first(values); q < QR_MAX_QUBITS; q = qr_qubits_next(values, q))
         if (!qr_qubits_has(&g->controls, q))
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s: a control value is given for qubit %u, which is not a control",
-                           what, q);
+                           "a control value is given for qubit %u, which is not a control", q);
     return QR_OK;
 }
 
-enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g, struct qr_err *err) {
-    if ((unsigned)g->kind >= QR_GATE_KINDS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "gate %zu: unknown kind %d", c->n_gates,
-                       (int)g->kind);
-    const struct qr_gate_info *info = qr_gate_info(g->kind);
-    char what[64];
-    snprintf(what, sizeof what, "gate %zu (%s)", c->n_gates, info->name);
+static enum qr_code check_known_gate(const struct qr_circuit *c, const struct qr_gate *g,
+                                     const struct qr_gate_info *info, struct qr_err *err) {
     if (g->n_targets != info->n_targets)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: acts on %u qubit%s, but %u were given", what,
+        return qr_fail(err, QR_INVALID_ARGUMENT, "acts on %u qubit%s, but %u were given",
                        info->n_targets, info->n_targets == 1 ? "" : "s", g->n_targets);
     if (g->n_args != info->n_args)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: takes %u argument%s, but %u were given", what,
+        return qr_fail(err, QR_INVALID_ARGUMENT, "takes %u argument%s, but %u were given",
                        info->n_args, info->n_args == 1 ? "" : "s", g->n_args);
-    enum qr_code code = check_qubits(c, g, what, err);
-    for (unsigned k = 0; !code && k < g->n_args; k++)
-        code = check_arg(c, &g->args[k], what, info->arg_names[k], err);
-    if (code) return code;
+    QR_TRY(check_qubits(c, g, err));
+    for (unsigned k = 0; k < g->n_args; k++)
+        QR_TRY(check_arg(c, &g->args[k], info->arg_names[k], err));
     if (!isfinite(g->global_shift))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: global_shift is not a finite number", what);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "global_shift is not a finite number");
     if (g->global_shift != 0 && !info->has_exponent)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: has no exponent, so it can have no global_shift", what);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "has no exponent, so it can have no global_shift");
+    return QR_OK;
+}
+
+static enum qr_code check_gate(const struct qr_circuit *c, size_t i, const struct qr_gate *g,
+                               struct qr_err *err) {
+    if ((unsigned)g->kind >= QR_GATE_KINDS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "gate %zu: unknown kind %d", i, (int)g->kind);
+    const struct qr_gate_info *info = qr_gate_info(g->kind);
+    enum qr_code code = check_known_gate(c, g, info, err);
+    return code ? qr_wrap(err, "gate %zu (%s)", i, info->name) : QR_OK;
+}
+
+enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g, struct qr_err *err) {
+    QR_TRY(check_gate(c, c->n_gates, g, err));
     if (c->n_gates == c->cap_gates) {
         c->cap_gates = c->cap_gates ? 2 * c->cap_gates : FIRST_CAP;
         c->gates = qr_xreallocarray(c->gates, c->cap_gates, sizeof *c->gates);
     }
     c->gates[c->n_gates++] = *g;
+    return QR_OK;
+}
+
+enum qr_code qr_circuit_take(struct qr_circuit *c, struct qr_gate **gates, size_t n,
+                             struct qr_err *err) {
+    for (size_t i = 0; i < n; i++) QR_TRY(check_gate(c, i, &(*gates)[i], err));
+    c->gates = QR_MOVE(*gates);
+    c->n_gates = c->cap_gates = n;
     return QR_OK;
 }
 

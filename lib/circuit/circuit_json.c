@@ -89,12 +89,9 @@ enum qr_code qr_circuit_build(struct qr_gate_reader *r, const char *where,
     c->n_named = r->n_named;
     c->column_names = QR_MOVE(r->column_names);
     r->n_named = 0;
-    for (size_t i = 0; i < r->list.n; i++) {
-        enum qr_code code = qr_circuit_add(c, &r->list.gates[i], r->err);
-        if (code) {
-            qr_circuit_free(c);
-            return r->err ? qr_wrap(r->err, "%s.gates", where) : code;
-        }
+    if (qr_circuit_take(c, &r->list.gates, r->list.n, r->err) != QR_OK) {
+        qr_circuit_free(c);
+        return qr_wrap(r->err, "%s.gates", where);
     }
     *ret = c;
     return QR_OK;

@@ -27,19 +27,19 @@ static void add_part(const struct qr_gate_use *use, const struct qr_gate_part *p
     const struct qr_gate_info *info = qr_gate_info(p->kind);
     bool self_inverse = !p->arg && p->factor == 1;
     double factor = inverse && !self_inverse ? -p->factor : p->factor;
-    struct qr_gate g = {.kind = p->kind,
-                        .n_targets = info->n_targets,
-                        .n_args = info->n_args,
-                        .global_shift = p->global_shift};
-    for (unsigned k = 0; k < g.n_targets; k++) g.targets[k] = use->qubits[p->at[k]];
-    if (g.n_args > 1) g.args[0] = composite_constant(p->phase_exponent);
-    if (g.n_args > 0)
-        g.args[g.n_args - 1] =
+    struct qr_gate *g = qr_gate_list_new(to);
+    *g = (struct qr_gate){.kind = p->kind,
+                          .n_targets = info->n_targets,
+                          .n_args = info->n_args,
+                          .global_shift = p->global_shift};
+    for (unsigned k = 0; k < g->n_targets; k++) g->targets[k] = use->qubits[p->at[k]];
+    if (g->n_args > 1) g->args[0] = composite_constant(p->phase_exponent);
+    if (g->n_args > 0)
+        g->args[g->n_args - 1] =
             p->arg ? half_turns(use->args[p->arg - 1], factor) : composite_constant(factor);
-    if (!frame) g.controls = use->controls, g.control_values = use->control_values;
+    if (!frame) g->controls = use->controls, g->control_values = use->control_values;
     for (unsigned k = 0; k < 8; k++)
-        if (p->controls >> k & 1) qr_gate_control(&g, use->qubits[k], !(p->off >> k & 1));
-    qr_gate_list_add(to, &g);
+        if (p->controls >> k & 1) qr_gate_control(g, use->qubits[k], !(p->off >> k & 1));
 }
 
 static void expand_parts(const struct qr_gate_use *use, struct qr_gate_list *to) {

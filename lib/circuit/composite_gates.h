@@ -77,6 +77,8 @@ const struct qr_composite_gate *qr_composite_gate_at(size_t i);
 /* Appends the native gates of a use, at least one. */
 void qr_gate_expand(const struct qr_gate_use *use, struct qr_gate_list *to);
 
+/* Appends a gate, which the caller sets. Valid until the next one is appended. */
+struct qr_gate *qr_gate_list_new(struct qr_gate_list *to);
 void qr_gate_list_add(struct qr_gate_list *to, const struct qr_gate *g);
 void qr_gate_list_fini(struct qr_gate_list *l);
 /* Appends a global phase under these controls, as a power of Z of one of them; without controls

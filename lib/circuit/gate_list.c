@@ -5,12 +5,16 @@
 #include "base/mem.h"
 #include "circuit/composite_gates.h"
 
-void qr_gate_list_add(struct qr_gate_list *to, const struct qr_gate *g) {
+struct qr_gate *qr_gate_list_new(struct qr_gate_list *to) {
     if (to->n == to->cap) {
         to->cap = to->cap ? 2 * to->cap : 64;
         to->gates = qr_xreallocarray(to->gates, to->cap, sizeof *to->gates);
     }
-    to->gates[to->n++] = *g;
+    return &to->gates[to->n++];
+}
+
+void qr_gate_list_add(struct qr_gate_list *to, const struct qr_gate *g) {
+    *qr_gate_list_new(to) = *g;
 }
 
 void qr_gate_list_fini(struct qr_gate_list *l) {
