@@ -16,11 +16,11 @@ struct gate_modifier {
 /* A call of a gate. */
 struct gate_call {
     uint32_t token, name;
-    struct gate_modifier modifiers[MAX_MODIFIERS];
-    unsigned n_modifiers, n_controls; /* n_controls: operands of all modifiers */
     uint32_t angles, n_angles;        /* cells */
     uint32_t operands, n_operands;    /* the pool: first entry and length (0: one) of each */
     uint32_t broadcast;               /* length of the registers; 0: none */
+    unsigned n_modifiers, n_controls; /* n_controls: operands of all modifiers */
+    struct gate_modifier modifiers[MAX_MODIFIERS];
 };
 
 /* ---- reading a call ---- */
@@ -224,17 +224,20 @@ static void drop_gates(struct qasm_reader *r, size_t from) {
 static enum qr_code apply_gate(struct qasm_reader *r, const struct qasm_symbol *gate, bool phase,
                                const struct gate_call *call, const uint16_t *qubits) {
     size_t from = r->gates.list.n;
-    struct qr_qubits controls = r->gates.controls, values = r->gates.control_values;
+    QR_RAW struct qr_qubits controls, values;
     QR_TRY(check_operands(r, call, qubits));
     if (r->checking) return QR_OK;
     const uint16_t *own = qubits + call->n_controls;
-    add_controls(r, call, qubits);
+    if (call->n_controls) {
+        controls = r->gates.controls, values = r->gates.control_values;
+        add_controls(r, call, qubits);
+    }
     if (gate) QR_TRY(run_gate(r, gate, call, own));
     else if (phase) QR_TRY(qasm_phase_add(r, call->token, r->cells[call->angles]));
     else QR_TRY(qasm_library_add(r, call->token, call->name, &r->cells[call->angles], own));
-    r->gates.controls = controls, r->gates.control_values = values;
+    if (call->n_controls) r->gates.controls = controls, r->gates.control_values = values;
     QR_TRY(apply_modifiers(r, call, from));
-    if (qr_qubits_is_empty(&controls)) drop_gates(r, from);
+    if (qr_qubits_is_empty(&r->gates.controls)) drop_gates(r, from);
     r->steps += r->gates.list.n - from;
     return qasm_bounded(r, call->token);
 }
@@ -279,7 +282,8 @@ static enum qr_code broadcast_gate(struct qasm_reader *r, const struct qasm_symb
 }
 
 enum qr_code qasm_gate_call(struct qasm_reader *r) {
-    struct gate_call call = {.n_modifiers = 0};
+    QR_RAW struct gate_call call;
+    memset(&call, 0, offsetof(struct gate_call, modifiers));
     unsigned n_angles = 1, n_qubits = 0;
     while (is_modifier(r)) QR_TRY(read_modifier(r, &call));
     call.token = r->at;

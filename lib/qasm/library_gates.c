@@ -189,47 +189,53 @@ static void add_native(struct qasm_reader *r, const struct library_gate *row,
                        enum qr_gate_kind kind, const struct qr_gate_arg *angle,
                        const uint16_t *qubits) {
     const struct qr_gate_info *info = qr_gate_info(kind);
-    bool rotation = info->rotation && strcmp(row->gate, info->rotation) == 0;
-    struct qr_gate g = {.kind = kind,
-                        .n_targets = info->n_targets,
-                        .n_args = info->n_args,
-                        .targets = {qubits[0], info->n_targets > 1 ? qubits[1] : 0},
-                        .args = {{QR_ARG_CONSTANT, info->n_args ? 1 : 0, 0}},
-                        .controls = r->gates.controls,
-                        .control_values = r->gates.control_values};
-    if (rotation) {
-        g.args[0] = *angle;
-        g.args[0].scale /= M_PI;
-        g.global_shift = -0.5;
+    struct qr_gate *g = qr_gate_list_new(&r->gates.list);
+    *g = (struct qr_gate){.kind = kind,
+                          .n_targets = info->n_targets,
+                          .n_args = info->n_args,
+                          .targets = {qubits[0], info->n_targets > 1 ? qubits[1] : 0},
+                          .args = {{QR_ARG_CONSTANT, info->n_args ? 1 : 0, 0}},
+                          .controls = r->gates.controls,
+                          .control_values = r->gates.control_values};
+    if (info->rotation && row->n_angles) {
+        g->args[0] = *angle;
+        g->args[0].scale /= M_PI;
+        g->global_shift = -0.5;
     }
-    qr_gate_list_add(&r->gates.list, &g);
+}
+
+/* The phase of one state of the qubits. */
+static enum qr_code add_state_phase(struct qasm_reader *r, uint32_t token,
+                                    const struct library_gate *row, struct qasm_value angle,
+                                    const uint16_t *qubits) {
+    struct qr_qubits controls = r->gates.controls, values = r->gates.control_values;
+    for (unsigned k = 0; k < row->n_qubits; k++)
+        qr_gate_reader_control(&r->gates, qubits[k], !(row->off >> k & 1));
+    QR_TRY(qasm_phase_add(r, token, angle));
+    r->gates.controls = controls, r->gates.control_values = values;
+    return QR_OK;
 }
 
 enum qr_code qasm_library_add(struct qasm_reader *r, uint32_t token, uint32_t name,
                               const struct qasm_value *angles, const uint16_t *qubits) {
     const struct library_gate *row = find_row(r, name);
     struct qasm_name *n = &r->names[name];
-    struct qr_gate_use use = {.qubits = qubits,
+    if (row->phase_only) return add_state_phase(r, token, row, angles[0], qubits);
+    resolve_gate(n, row);
+    struct qr_gate_arg args[QR_COMPOSITE_ARGS];
+    for (unsigned k = 0; k < row->n_angles; k++) QR_TRY(qasm_angle(r, token, angles[k], &args[k]));
+    if (r->version == 3 && !qr_qubits_is_empty(&r->gates.controls))
+        QR_TRY(add_row_phase(r, token, row, angles));
+    if (n->kind >= 0) {
+        add_native(r, row, (enum qr_gate_kind)n->kind, args, qubits);
+        return QR_OK;
+    }
+    struct qr_gate_use use = {.gate = n->composite,
+                              .qubits = qubits,
                               .n_qubits = row->n_qubits,
                               .controls = r->gates.controls,
                               .control_values = r->gates.control_values};
-    if (row->phase_only) {
-        for (unsigned k = 0; k < row->n_qubits; k++)
-            qr_gate_reader_control(&r->gates, qubits[k], !(row->off >> k & 1));
-        QR_TRY(qasm_phase_add(r, token, angles[0]));
-        r->gates.controls = use.controls, r->gates.control_values = use.control_values;
-        return QR_OK;
-    }
-    resolve_gate(n, row);
-    for (unsigned k = 0; k < row->n_angles; k++)
-        QR_TRY(qasm_angle(r, token, angles[k], &use.args[k]));
-    if (r->version == 3 && !qr_qubits_is_empty(&use.controls))
-        QR_TRY(add_row_phase(r, token, row, angles));
-    if (n->kind >= 0) {
-        add_native(r, row, (enum qr_gate_kind)n->kind, &use.args[0], qubits);
-        return QR_OK;
-    }
-    use.gate = n->composite;
+    memcpy(use.args, args, sizeof use.args);
     qr_gate_expand(&use, &r->gates.list);
     return QR_OK;
 }

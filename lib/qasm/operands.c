@@ -1,5 +1,6 @@
 /* qasm/operands.c — symbols and their scopes, expressions, types, indexed names. Start reading at
  * qasm_expression(). */
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -287,21 +288,24 @@ enum qr_code qasm_type(struct qasm_reader *r, enum qasm_type *ret_type, unsigned
 
 static enum qr_code read_unary(struct qasm_reader *r, struct qasm_value *ret);
 
+static unsigned digit_of(char ch) {
+    if (ch >= '0' && ch <= '9') return (unsigned)(ch - '0');
+    ch |= 0x20;
+    return ch >= 'a' && ch <= 'f' ? (unsigned)(ch - 'a' + 10) : UINT_MAX;
+}
+
 static enum qr_code read_integer_literal(struct qasm_reader *r, struct qasm_value *ret) {
     const struct qasm_token *t = qasm_here(r);
     const char *p = (const char *)r->text.p + t->at, *end = p + t->bytes;
-    static const char digits[] = "0123456789abcdef";
     uint64_t base = 10, v = 0;
     if (t->bytes > 2 && *p == '0' && strchr("xXbBoO", p[1])) {
         base = (p[1] | 0x20) == 'x' ? 16 : (p[1] | 0x20) == 'b' ? 2 : 8;
         p += 2;
     }
     for (; p < end; p++) {
-        char ch = *p >= 'A' && *p <= 'F' ? (char)(*p | 0x20) : *p;
-        const char *digit = strchr(digits, ch);
-        if (ch == '_') continue;
-        if (!digit || (uint64_t)(digit - digits) >= base)
-            return qasm_fail(r, r->at, "this is no integer; correct its digits");
+        unsigned digit = digit_of(*p);
+        if (*p == '_') continue;
+        if (digit >= base) return qasm_fail(r, r->at, "this is no integer; correct its digits");
         if (v > (INT64_MAX - 15) / base) {
             if (base != 10) return qasm_fail(r, r->at, "the integer exceeds 64 bits; use float");
             double real;
@@ -311,7 +315,7 @@ static enum qr_code read_integer_literal(struct qasm_reader *r, struct qasm_valu
             qasm_next(r);
             return QR_OK;
         }
-        v = v * base + (uint64_t)(digit - digits);
+        v = v * base + digit;
     }
     *ret = qasm_whole((int64_t)v);
     qasm_next(r);

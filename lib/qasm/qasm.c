@@ -51,8 +51,7 @@ static enum qr_code number_columns(struct qasm_reader *r) {
 /* ---- reading ---- */
 
 static enum qr_code build_circuit(struct qasm_reader *r, struct qr_program *ret) {
-    if (!r->n_qubits)
-        return qasm_fail(r, (uint32_t)r->n_tokens - 1, "the text has no qubits; declare some");
+    if (!r->n_qubits) return qasm_fail(r, r->at, "the text has no qubits; declare some");
     QR_TRY(number_columns(r));
     if (!r->gates.list.n) { /* a circuit has at least one gate */
         struct qr_gate g = {.kind = QR_GATE_I, .n_targets = 1};
@@ -71,7 +70,7 @@ static void take_readouts(struct qasm_reader *r, struct qr_program *ret) {
 }
 
 static enum qr_code read_text(struct qasm_reader *r, struct qr_program *ret) {
-    QR_TRY(qasm_tokens_read(r));
+    QR_TRY(qasm_tokens_begin(r));
     QR_TRY(qasm_program(r));
     QR_TRY(build_circuit(r, ret));
     take_readouts(r, ret);

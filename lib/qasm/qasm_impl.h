@@ -1,6 +1,6 @@
 /* qasm/qasm_impl.h — the state of reading one text, shared by the files of this component.
  *
- * tokens.c makes tokens of the whole text; statements.c executes them, declarations.c and
+ * tokens.c makes tokens of the next statements; statements.c executes them, declarations.c and
  * gate_calls.c with it; operands.c reads expressions and indexed names; arithmetic.c computes.
  */
 #ifndef QR_QASM_QASM_IMPL_H
@@ -13,7 +13,7 @@
 
 /* Punctuation of one character is its own code. */
 enum qasm_token_kind {
-    QASM_END = 128,
+    QASM_END = 128, /* of the statements that were made tokens */
     QASM_NAME,
     QASM_INTEGER,
     QASM_FLOAT,
@@ -136,6 +136,11 @@ struct qasm_reader {
     struct qasm_name *names;
     uint32_t n_names, cap_names, *name_slots; /* 2 * cap_names slots */
 
+    size_t read; /* bytes of the text that are tokens already */
+    uint32_t
+        open; /* while tokens are made: 1 + the innermost "{"; its value is that of the outer */
+    bool in_pragma; /* in a line of Braket's */
+
     uint32_t at; /* the next token */
     uint64_t steps;
     uint32_t max_steps, max_gates;
@@ -163,7 +168,7 @@ struct qasm_reader {
     struct qr_qubits touched, measured;
     uint16_t measured_order[QR_MAX_QUBITS];
     unsigned n_measured;
-    uint32_t measured_at[QR_MAX_QUBITS]; /* token */
+    uint32_t measured_at[QR_MAX_QUBITS]; /* in the text */
     char **readouts;
     size_t n_readouts, cap_readouts;
     const char *const *inputs;
@@ -178,14 +183,18 @@ struct qasm_reader {
 
 /* ---- tokens.c ---- */
 
-QR_MUST_CHECK enum qr_code qasm_tokens_read(struct qasm_reader *r);
+/* Reads the version. */
+QR_MUST_CHECK enum qr_code qasm_tokens_begin(struct qasm_reader *r);
+/* Appends the tokens of the next statements, up to a ";" outside of braces, and QASM_END. */
+QR_MUST_CHECK enum qr_code qasm_tokens_more(struct qasm_reader *r);
 void qasm_reader_fini(struct qasm_reader *r);
 /* Fails at a token: fills the error and the excerpt. */
 enum qr_code qasm_fail(struct qasm_reader *r, uint32_t token, const char *fmt, ...) QR_PRINTF(3, 4);
 /* The same for what OpenQASM allows and qring cannot do; the code is UNIMPLEMENTED. */
 enum qr_code qasm_refuse(struct qasm_reader *r, uint32_t token, const char *fmt, ...)
     QR_PRINTF(3, 4);
-unsigned qasm_line_of(const struct qasm_reader *r, uint32_t token);
+/* The line of a byte of the text. */
+unsigned qasm_line_of(const struct qasm_reader *r, uint32_t at);
 static inline const struct qasm_token *qasm_here(const struct qasm_reader *r) {
     return &r->tokens[r->at];
 }

@@ -246,7 +246,7 @@ enum qr_code qasm_measure(struct qasm_reader *r, struct qasm_selection *ret) {
         uint32_t q = r->pool[ret->first + i];
         if (qr_qubits_has(&r->measured, q)) continue;
         qr_qubits_add(&r->measured, q);
-        r->measured_at[q] = token;
+        r->measured_at[q] = r->tokens[token].at;
         r->measured_order[r->n_measured++] = (uint16_t)q;
     }
     return QR_OK;
@@ -385,12 +385,22 @@ enum qr_code qasm_statement(struct qasm_reader *r) {
 }
 
 enum qr_code qasm_program(struct qasm_reader *r) {
-    while (!qasm_is(r, QASM_END) && r->flow != QASM_STOP) {
-        uint32_t token = r->at;
-        QR_TRY(qasm_statement(r));
-        if (r->flow != QASM_ON && r->flow != QASM_STOP)
-            return qasm_fail(
-                r, token, "this statement is outside of a loop or a subroutine; move or remove it");
+    for (;;) {
+        uint32_t first = r->at, n_symbols = r->n_symbols;
+        QR_TRY(qasm_tokens_more(r));
+        if (qasm_is(r, QASM_END)) break;
+        while (!qasm_is(r, QASM_END) && r->flow != QASM_STOP) {
+            uint32_t token = r->at;
+            QR_TRY(qasm_statement(r));
+            if (r->flow != QASM_ON && r->flow != QASM_STOP)
+                return qasm_fail(
+                    r, token,
+                    "this statement is outside of a loop or a subroutine; move or remove it");
+        }
+        if (r->flow == QASM_STOP) break;
+        /* Definitions are executed later. */
+        if (r->n_symbols == n_symbols) r->at = first;
+        r->n_tokens = r->at;
     }
     return QR_OK;
 }

@@ -1,5 +1,5 @@
 /* qasm/tokens.c — the text as tokens, numbers of names, errors with their place. Start reading at
- * qasm_tokens_read(). */
+ * qasm_tokens_more(). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,9 +75,9 @@ enum qr_code qasm_refuse(struct qasm_reader *r, uint32_t token, const char *fmt,
     return code;
 }
 
-unsigned qasm_line_of(const struct qasm_reader *r, uint32_t token) {
+unsigned qasm_line_of(const struct qasm_reader *r, uint32_t at) {
     unsigned line = 1;
-    for (size_t i = 0; i < r->tokens[token].at; i++) line += r->text.p[i] == '\n';
+    for (size_t i = 0; i < at; i++) line += r->text.p[i] == '\n';
     return line;
 }
 
@@ -127,9 +127,9 @@ static void add_keywords(struct qasm_reader *r) {
 
 /* ---- tokens ---- */
 
-static bool token_is_digit(uint8_t ch) { return ch >= '0' && ch <= '9'; }
+static bool token_is_digit(uint8_t ch) { return (uint8_t)(ch - '0') <= 9; }
 static bool token_is_letter(uint8_t ch) {
-    return ch == '_' || (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || ch >= 0x80;
+    return (uint8_t)((ch | 0x20) - 'a') <= 'z' - 'a' || ch == '_' || ch >= 0x80;
 }
 static uint8_t byte_at(const struct qasm_reader *r, size_t at) {
     return at < r->text.n ? r->text.p[at] : 0;
@@ -139,8 +139,8 @@ static bool text_has(const struct qasm_reader *r, size_t at, const char *word) {
     return r->text.n - at >= n && memcmp(r->text.p + at, word, n) == 0;
 }
 
-static void add_token(struct qasm_reader *r, unsigned kind, size_t from, size_t to,
-                      uint32_t value) {
+static inline void add_token(struct qasm_reader *r, unsigned kind, size_t from, size_t to,
+                             uint32_t value) {
     if (r->n_tokens == r->cap_tokens) {
         r->cap_tokens = r->cap_tokens ? 2 * r->cap_tokens : 1024;
         r->tokens = qr_xreallocarray(r->tokens, r->cap_tokens, sizeof *r->tokens);
@@ -245,34 +245,62 @@ static enum qr_code read_punctuation(struct qasm_reader *r, size_t *at) {
                   {"&=", QASM_ASSIGN, '&'},
                   {"|=", QASM_ASSIGN, '|'},
                   {"^=", QASM_ASSIGN, '^'}};
-    uint8_t next = byte_at(r, *at + 1);
-    for (size_t i = 0; i < sizeof longer / sizeof *longer && next && strchr("=>*+&|<", next); i++)
-        if (text_has(r, *at, longer[i].text)) {
-            size_t n = strlen(longer[i].text);
-            add_token(r, longer[i].kind, *at, *at + n, longer[i].op);
-            *at += n;
-            return QR_OK;
-        }
     uint8_t ch = r->text.p[*at];
-    if (!strchr("[]{}():;,.=+-*/%<>&|^~!@#", ch) || !ch)
+    switch (ch) {
+    default:
         return fail_at_byte(r, QR_INVALID_ARGUMENT, *at,
                             "this character has no meaning in OpenQASM; remove it");
+    case '+':
+    case '-':
+    case '*':
+    case '/':
+    case '%':
+    case '<':
+    case '>':
+    case '=':
+    case '!':
+    case '&':
+    case '|':
+    case '^':
+        for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
+            if (longer[i].text[0] == ch && text_has(r, *at, longer[i].text)) {
+                size_t n = strlen(longer[i].text);
+                add_token(r, longer[i].kind, *at, *at + n, longer[i].op);
+                *at += n;
+                return QR_OK;
+            }
+        break;
+    case '[':
+    case ']':
+    case '{':
+    case '}':
+    case '(':
+    case ')':
+    case ':':
+    case ';':
+    case ',':
+    case '.':
+    case '~':
+    case '@':
+    case '#': break;
+    }
     add_token(r, ch, *at, *at + 1, 0);
     ++*at;
     return QR_OK;
 }
 
 static size_t line_end(const struct qasm_reader *r, size_t at) {
-    while (at < r->text.n && r->text.p[at] != '\n') at++;
-    return at;
+    const uint8_t *end = memchr(r->text.p + at, '\n', r->text.n - at);
+    return end ? (size_t)(end - r->text.p) : r->text.n;
 }
 
 /* Blanks and comments; *at stays where there are none. A newline ends a line of Braket's. */
-static enum qr_code skip_blanks(struct qasm_reader *r, size_t *at, bool *in_pragma) {
+static enum qr_code skip_blanks(struct qasm_reader *r, size_t *at) {
     for (size_t p = *at;; *at = p) {
         uint8_t ch = byte_at(r, p);
-        if (ch == '\n' && *in_pragma) {
-            *in_pragma = false;
+        if (ch > ' ' && ch != '/') return QR_OK;
+        if (ch == '\n' && r->in_pragma) {
+            r->in_pragma = false;
             add_token(r, QASM_PRAGMA_END, p, p, 0);
         }
         if (ch == ' ' || ch == '\t' || ch == '\r' || ch == '\n') p++;
@@ -288,11 +316,11 @@ static enum qr_code skip_blanks(struct qasm_reader *r, size_t *at, bool *in_prag
 }
 
 /* The line of a pragma or an annotation. Only Braket's pragmas have a meaning here. */
-static size_t read_directive(struct qasm_reader *r, size_t at, bool *in_pragma) {
+static size_t read_directive(struct qasm_reader *r, size_t at) {
     size_t p = at + (byte_at(r, at) == '#') + strlen("pragma");
     while (byte_at(r, p) == ' ' || byte_at(r, p) == '\t') p++;
     if (byte_at(r, at) == '@' || !text_has(r, p, "braket ")) return line_end(r, at);
-    *in_pragma = true;
+    r->in_pragma = true;
     add_token(r, QASM_PRAGMA, at, p, 0);
     return p + strlen("braket ");
 }
@@ -303,13 +331,13 @@ static bool begins_statement(const struct qasm_reader *r) {
     return kind == ';' || kind == '{' || kind == '}' || kind == QASM_PRAGMA_END;
 }
 
-static enum qr_code read_token(struct qasm_reader *r, size_t *at, bool *in_pragma) {
+static enum qr_code read_token(struct qasm_reader *r, size_t *at) {
     uint8_t ch = r->text.p[*at];
     uint32_t code_point;
     if ((ch == '#' || ch == 'p' || ch == '@') && begins_statement(r) &&
         (text_has(r, *at, "#pragma ") || text_has(r, *at, "pragma ") ||
          (ch == '@' && token_is_letter(byte_at(r, *at + 1))))) {
-        *at = read_directive(r, *at, in_pragma);
+        *at = read_directive(r, *at);
         return QR_OK;
     }
     if (ch >= 0x80 && !qr_utf8_next(r->text.p + *at, r->text.n - *at, &code_point))
@@ -327,27 +355,10 @@ static enum qr_code read_token(struct qasm_reader *r, size_t *at, bool *in_pragm
     return read_punctuation(r, at);
 }
 
-/* Connects each "{" with its "}". */
-static enum qr_code match_braces(struct qasm_reader *r) {
-    size_t n = 0, cap = 0;
-    qr_auto(qr_free_p) uint32_t *open = NULL;
-    for (uint32_t i = 0; i < r->n_tokens; i++) {
-        if (r->tokens[i].kind == '{') {
-            if (n == cap) open = qr_xreallocarray(open, cap = cap ? 2 * cap : 64, sizeof *open);
-            open[n++] = i;
-        } else if (r->tokens[i].kind == '}') {
-            if (!n) return qasm_fail(r, i, "this } closes nothing; remove it");
-            r->tokens[open[--n]].value = i;
-        }
-    }
-    return n ? qasm_fail(r, open[n - 1], "this { is not closed; close it with }") : QR_OK;
-}
-
 /* The version of the first line, which determines the keywords. */
 static enum qr_code read_version(struct qasm_reader *r, size_t *at) {
-    bool in_pragma = false;
     r->version = 3;
-    QR_TRY(skip_blanks(r, at, &in_pragma));
+    QR_TRY(skip_blanks(r, at));
     if (!text_has(r, *at, "OPENQASM")) return QR_OK;
     size_t p = *at + strlen("OPENQASM");
     while (byte_at(r, p) == ' ' || byte_at(r, p) == '\t') p++;
@@ -368,26 +379,57 @@ static enum qr_code read_version(struct qasm_reader *r, size_t *at) {
     return QR_OK;
 }
 
-enum qr_code qasm_tokens_read(struct qasm_reader *r) {
+enum qr_code qasm_tokens_begin(struct qasm_reader *r) {
     size_t at = text_has(r, 0, "\xef\xbb\xbf") ? 3 : 0; /* a byte order mark */
-    bool in_pragma = false;
     if (r->text.n > QR_PROGRAM_BYTES)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "the text has %zu bytes, more than %d; split the circuit", r->text.n,
                        QR_PROGRAM_BYTES);
     QR_TRY(read_version(r, &at));
     add_keywords(r);
-    for (;;) {
-        QR_TRY(skip_blanks(r, &at, &in_pragma));
+    r->read = at;
+    return QR_OK;
+}
+
+/* Connects a "{" with its "}". */
+static enum qr_code match_brace(struct qasm_reader *r) {
+    uint32_t last = (uint32_t)r->n_tokens - 1;
+    if (r->tokens[last].kind == '{') {
+        r->tokens[last].value = r->open;
+        r->open = last + 1;
+    } else if (r->tokens[last].kind == '}') {
+        if (!r->open) return qasm_fail(r, last, "this } closes nothing; remove it");
+        struct qasm_token *begin = &r->tokens[r->open - 1];
+        r->open = begin->value;
+        begin->value = last;
+    }
+    return QR_OK;
+}
+
+enum qr_code qasm_tokens_more(struct qasm_reader *r) {
+    size_t at = r->read;
+    for (bool whole = false; !whole;) {
+        QR_TRY(skip_blanks(r, &at));
         if (at >= r->text.n) break;
-        QR_TRY(read_token(r, &at, &in_pragma));
+        size_t n = r->n_tokens;
+        QR_TRY(read_token(r, &at));
+        if (r->n_tokens == n) continue; /* a directive without a meaning */
         if (r->n_tokens > MAX_TOKENS)
             return qasm_fail(r, MAX_TOKENS, "the text has more than %d words; split the circuit",
                              MAX_TOKENS);
+        QR_TRY(match_brace(r));
+        if (r->open || r->in_pragma || r->tokens[r->n_tokens - 1].kind != ';') continue;
+        QR_TRY(skip_blanks(r, &at));
+        whole = !(text_has(r, at, "else") && word_end(r, at) == at + strlen("else"));
     }
-    if (in_pragma) add_token(r, QASM_PRAGMA_END, at, at, 0);
-    add_token(r, QASM_END, r->text.n, r->text.n, 0);
-    return match_braces(r);
+    if (at >= r->text.n) {
+        if (r->open) return qasm_fail(r, r->open - 1, "this { is not closed; close it with }");
+        if (r->in_pragma) add_token(r, QASM_PRAGMA_END, at, at, 0);
+        r->in_pragma = false;
+    }
+    add_token(r, QASM_END, at, at, 0);
+    r->read = at;
+    return QR_OK;
 }
 
 /* ---- reading tokens ---- */
@@ -395,7 +437,8 @@ enum qr_code qasm_tokens_read(struct qasm_reader *r) {
 enum qr_code qasm_expect(struct qasm_reader *r, unsigned kind, const char *what) {
     if (qasm_skip(r, kind)) return QR_OK;
     if (qasm_is(r, QASM_END))
-        return qasm_fail(r, r->at, "expected %s, but the text ends here", what);
+        return qasm_fail(r, r->at, "expected %s, but the %s ends here", what,
+                         qasm_here(r)->at < r->text.n ? "statement" : "text");
     const struct qasm_token *t = qasm_here(r);
     return qasm_fail(r, r->at, "expected %s, not '%.*s'", what,
                      (int)(t->bytes > 40 ? 40 : t->bytes), (const char *)r->text.p + t->at);
