@@ -148,10 +148,10 @@ def _declare(lib: ctypes.CDLL) -> None:
         function.argtypes = arguments
 
 
-def owned_text(address: ctypes.c_void_p) -> str:
+def owned_text(address: ctypes.c_void_p) -> bytes:
     """Return the text at an address from the library, which is freed."""
     try:
-        return ctypes.string_at(address).decode()
+        return ctypes.string_at(address)
     finally:
         lib.qring_text_free(address)
 

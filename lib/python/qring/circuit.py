@@ -67,10 +67,22 @@ class Circuit(GateMethods):
         self._columns = (
             None if columns is None else _integer(columns, "a number of columns", 0, 1 << 20)
         )
-        self._items: list[Item] = []  # never changed in place: circuits share them
+        self._items = []
         self._whole: Item | None = None  # a circuit that is no list of gates
         self._readouts: tuple[str, ...] = ()
         self._qubit_numbers: dict[Any, int] | None = None  # of from_cirq
+
+    @property
+    def _items(self) -> list[Item]:
+        """Gates, ansätze, repeats and blocks; circuits share them, so none is changed in place."""
+        if self._unread is not None:
+            self._items = json.loads(self._unread)["gates"]
+        return self._read_items
+
+    @_items.setter
+    def _items(self, items: list[Item]) -> None:
+        self._read_items = items
+        self._unread: bytes | None = None  # the library's text of the items, until they are used
 
     @property
     def n_qubits(self) -> int:
@@ -397,7 +409,9 @@ class Circuit(GateMethods):
         ):
             raise failure(error)
         found = json.loads(owned_text(readouts))
-        ret = cls.from_json(owned_text(circuit))
+        text = owned_text(circuit)
+        ret = cls.from_json(text[: text.index(b'"gates":')].decode() + '"gates":[]}')
+        ret._unread = text
         ret._readouts = tuple(found)
         return ret
 
@@ -491,6 +505,8 @@ class Circuit(GateMethods):
 
     def _text(self) -> bytes:
         """Return the compact JSON text."""
+        if self._unread is not None:
+            return self._unread
         whole = self.to_json() if self._whole is not None or not self._items else None
         if whole is None:
             whole = {"qubits": self._n_qubits, "gates": self._items}

@@ -371,6 +371,17 @@ def test_qasm() -> None:
     assert np.abs(f.forward(v, [b, a]) - wanted).max() < TOLERANCE
 
 
+def test_gates_of_a_text_are_read_when_they_are_used() -> None:
+    c = Circuit.from_qasm("qubit[2] q; h q[0]; x q[1];")
+    assert c._text() == Circuit(2).h(0).x(1)._text()
+    copy, more = c.copy(), Circuit.from_qasm("qubit[2] q; h q[0]; x q[1];").cz(0, 1)
+    assert len(c) == len(copy) == 2
+    assert more == Circuit(2).h(0).x(1).cz(0, 1)
+    assert c == copy
+    assert c._text() == Circuit(2).h(0).x(1)._text()
+    assert c + c == Circuit(2).h(0).x(1).h(0).x(1)
+
+
 def test_qasm_errors() -> None:
     with pytest.raises(qring.QringError) as error:
         Circuit.from_qasm("qubit q;\n  foo q;")
