@@ -17,6 +17,7 @@
 
 #include "base/mem.h"
 #include "monitor/health.h"
+#include "monitor/last_error.h"
 #include "monitor/status.h"
 
 /* MAX_CLOSING: slots beyond o.connections for connections that are shut down but not closed yet.
@@ -93,6 +94,14 @@ static enum MHD_Result respond_status(struct qr_http *h, struct MHD_Connection *
     return http_respond(c, MHD_HTTP_OK, "application/json", (const char *)h->text.p, h->text.n);
 }
 
+static enum MHD_Result respond_last_error(struct qr_http *h, struct MHD_Connection *c) {
+    char line[2048];
+    double at_s = qr_last_error_get(line, sizeof line);
+    qr_buf_clear(&h->text);
+    if (*line) qr_buf_printf(&h->text, "%.0f %s\n", at_s, line);
+    return http_respond_text(c, MHD_HTTP_OK, qr_buf_string(&h->text));
+}
+
 static enum MHD_Result http_on_request(void *ctx, struct MHD_Connection *c, const char *url,
                                        const char *method, const char *version, const char *upload,
                                        size_t *upload_bytes, void **per_request) {
@@ -102,16 +111,19 @@ static enum MHD_Result http_on_request(void *ctx, struct MHD_Connection *c, cons
     (void)upload_bytes;
     (void)per_request;
     bool known = strcmp(url, "/healthz") == 0 || strcmp(url, "/readyz") == 0 ||
-                 strcmp(url, "/metrics") == 0 || strcmp(url, "/status") == 0;
+                 strcmp(url, "/metrics") == 0 || strcmp(url, "/status") == 0 ||
+                 strcmp(url, "/last-error") == 0;
     if (!known)
-        return http_respond_text(c, MHD_HTTP_NOT_FOUND,
-                                 "not found; try /healthz, /readyz, /metrics or /status\n");
+        return http_respond_text(
+            c, MHD_HTTP_NOT_FOUND,
+            "not found; try /healthz, /readyz, /metrics, /status or /last-error\n");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return http_respond_text(c, MHD_HTTP_METHOD_NOT_ALLOWED,
                                  "method not allowed; use GET or HEAD\n");
     if (url[1] == 'h') return respond_healthz(h, c);
     if (url[1] == 'm') return respond_metrics(h, c);
     if (url[1] == 's') return respond_status(h, c);
+    if (url[1] == 'l') return respond_last_error(h, c);
     if (atomic_load(&h->ready)) return http_respond_text(c, MHD_HTTP_OK, "listening\n");
     return http_respond_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, "not listening for peers\n");
 }

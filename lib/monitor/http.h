@@ -1,5 +1,5 @@
-/* monitor/http.h — the HTTP port for probes and Prometheus: /healthz, /readyz, /metrics, /status.
- * Read-only.
+/* monitor/http.h — the HTTP port for probes and Prometheus: /healthz, /readyz, /metrics, /status,
+ * /last-error. Read-only.
  *
  * Use       qr_http_open; qr_http_watch and qr_http_ready as threads and group start and stop;
  *           qr_http_close.
@@ -9,6 +9,8 @@
  * /readyz   200 "listening", or 503 before and after the group listens.
  * /metrics  monitor/metrics.h.
  * /status   monitor/status.h: for `qring status`, JSON.
+ * /last-error  the last warning or error of this process's log, after its Unix time in seconds: one
+ *              line, or nothing.
  * Else      404 for other paths, 405 for methods other than GET and HEAD.
  * Bounds    on connections in total and per address; one request per connection, which may take
  *           timeout_ns from the first byte to the last; 8 KiB of request. A connection over a bound

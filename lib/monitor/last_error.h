@@ -1,4 +1,5 @@
-/* monitor/last_error.h — keeps the last warning or error of this process's log, for /status.
+/* monitor/last_error.h — keeps the last warning or error of this process's log, for /status and
+ * /last-error.
  *
  * Threads   any; call qr_last_error_keep before the other function, from one thread.
  */

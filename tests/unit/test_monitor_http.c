@@ -291,6 +291,7 @@ static void told(void) {
     char heard[64] = "";
     struct qr_status s;
     struct qr_err err = {0};
+    CHECK(request("GET", "/last-error") && status(200) && !*body(), "%s", reply);
     qr_gauge_real(QR_LOSS, __builtin_inf());
     CHECK(request("GET", "/status") && status(200) && strstr(reply, "application/json") &&
               qr_status_parse(qr_bytes_of_string(body()), &s, &err) == QR_OK && !*s.last_error,
@@ -305,6 +306,8 @@ static void told(void) {
     qr_warn(&log, "group", "worker %d is gone", 2);
     qr_info(&log, "group", "all is well");
     CHECK(strcmp(heard, "all is well") == 0, "%s", heard);
+    CHECK(request("GET", "/last-error") && strstr(body(), " W group: worker 2 is gone\n"), "%s",
+          reply);
     qr_gauge(QR_STEP, 21);
     qr_count(QR_MEMBERS_LOST, 3);
     qr_peer_set(0, QR_PEER_MEMBER);
