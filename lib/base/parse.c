@@ -177,43 +177,46 @@ const char *qr_nearest(const char *name, const char *const *known, size_t n_know
     return nearest;
 }
 
-/* Digits of an integer of `digits` digits or one more, with the point after digit `exponent`; zeros
- * at the end of decimals are dropped. */
+/* Writes an integer of `digits` digits, or one more, with the point after digit `exponent`, as %g
+ * does. */
 static void put_decimal(bool negative, uint64_t q, int digits, int exponent, char *to) {
     char reversed[24], *text = reversed + sizeof reversed;
     int n = 0;
     for (; q; q /= 10, n++) *--text = (char)('0' + q % 10);
     exponent += n - digits;
-    while (n > 1 && n > exponent + 1 && text[n - 1] == '0') n--;
+    int point = exponent < -4 ? 0 : exponent;
+    while (n > 1 && n > point + 1 && text[n - 1] == '0') n--;
     if (negative) *to++ = '-';
-    if (exponent < 0) *to++ = '0', *to++ = '.';
-    for (int i = exponent; i < -1; i++) *to++ = '0';
+    if (point < 0) *to++ = '0', *to++ = '.';
+    for (int i = point; i < -1; i++) *to++ = '0';
     for (int i = 0; i < n; i++) {
         *to++ = text[i];
-        if (i == exponent && i + 1 < n) *to++ = '.';
+        if (i == point && i + 1 < n) *to++ = '.';
     }
     *to = 0;
+    if (exponent < -4) snprintf(to, 8, "e%03d", exponent);
 }
 
-/* |x| from 10^-4 to 10^14 as m / 2^bits, bits <= 66: with m 10^20 < 2^120 the digits and the
- * comparison with half the distance to the next number are exact. */
+/* |x| from 10^-16 to 10^14 is m / 2^bits. With s decimals it is m 5^s / 2^(bits - s): for up to 17
+ * digits the product is below 2^128, and the remainder and the comparison with half the distance
+ * to the next number are exact. */
 static void put_usual(double x, char ret[32]) {
-    static const double tenths[] = {1e-3, 1e-2, 1e-1};
-    int power, exponent = -4;
+    static const double tenths[] = {1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8,
+                                    1e-7,  1e-6,  1e-5,  1e-4,  1e-3,  1e-2,  1e-1};
+    int power, exponent = -16;
     uint64_t m = (uint64_t)ldexp(frexp(fabs(x), &power), 53);
-    while (fabs(x) >= (exponent < -1 ? tenths[exponent + 4] : (double)tens[exponent + 1]))
+    while (fabs(x) >= (exponent < -1 ? tenths[exponent + 16] : (double)tens[exponent + 1]))
         exponent++;
-    for (int digits = 15, bits = 53 - power;; digits++) {
-        int scale = digits - 1 - exponent;
-        unsigned __int128 ten = scale > MAX_TENS ? (unsigned __int128)tens[MAX_TENS] * 10
-                                                 : tens[scale],
-                          exact = m * ten, q = exact >> bits, rest = exact - (q << bits),
-                          half = (unsigned __int128)1 << (bits - 1);
+    unsigned __int128 fives = 1;
+    for (int s = 14 - exponent; s > 0; s--) fives *= 5;
+    for (int digits = 15, shift = 53 - power - (14 - exponent);; digits++, shift--, fives *= 5) {
+        unsigned __int128 exact = m * fives, q = exact >> shift, rest = exact - (q << shift),
+                          half = (unsigned __int128)1 << (shift - 1);
         bool up = rest > half || (rest == half && q & 1);
         unsigned __int128 error = up ? 2 * half - rest : rest;
         /* Below a power of two the next number is half as far. */
         error *= !up && m == UINT64_C(1) << 52 ? 4 : 2;
-        if (error < ten || (error == ten && !(m & 1)) || digits == 17) {
+        if (error < fives || (error == fives && !(m & 1)) || digits == 17) {
             put_decimal(x < 0, (uint64_t)q + up, digits, exponent, ret);
             return;
         }
@@ -221,7 +224,7 @@ static void put_usual(double x, char ret[32]) {
 }
 
 void qr_number_text(double x, char ret[32]) {
-    if (fabs(x) >= 1e-4 && fabs(x) < 1e14) {
+    if (fabs(x) >= 1e-16 && fabs(x) < 1e14) {
         put_usual(x, ret);
         return;
     }

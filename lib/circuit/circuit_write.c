@@ -46,6 +46,7 @@ bool qr_gate_angle_of(double exponent, double *ret) {
         if (strlen(text) >= best) continue;
         best = strlen(text);
         *ret = candidates[i];
+        if (best <= 16) break; /* with 15 digits; those beside it have more */
     }
     return best < 32;
 }

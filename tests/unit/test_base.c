@@ -174,10 +174,10 @@ static void test_numbers(void) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         char text[64], wanted[32], found[32];
         double v = 7, x = qr_double_of_bits(state >> 32 << 20 | state >> 44);
-        /* From 2^-20 to 2^60; powers of two and numbers beside them; short decimals */
-        x = ldexp(frexp(x, &(int){0}), (int)(state >> 40 & 63) - 16);
-        if (i % 8 == 1) x = ldexp(1, i / 8 % 90 - 20);
-        if (i % 8 == 2) x = nextafter(ldexp(1, i / 8 % 90 - 20), i / 16 % 2);
+        /* From 2^-60 to 2^60; powers of two and numbers beside them; short decimals */
+        x = ldexp(frexp(x, &(int){0}), (int)(state >> 40 & 127) - 64);
+        if (i % 8 == 1) x = ldexp(1, i / 8 % 120 - 60);
+        if (i % 8 == 2) x = nextafter(ldexp(1, i / 8 % 120 - 60), i / 16 % 2);
         if (i % 8 == 3) x = (double)(state >> 36) / 1e5;
         if (i % 8 == 4) x = (double)(state >> 11) / 10; /* 16 digits, many of them ties */
         int digits = 14;
