@@ -155,6 +155,7 @@ static enum qr_code read_shape(struct qasm_reader *r, struct qasm_selection *ret
         qasm_next(r);
         QR_TRY(qasm_expect(r, '[', "'[' and the type of the elements"));
     }
+    uint32_t token = r->at;
     QR_TRY(qasm_type(r, &ret->type, &width));
     if (ret->type == QASM_BIT && width && !array) {
         ret->n_dims = 1;
@@ -162,14 +163,16 @@ static enum qr_code read_shape(struct qasm_reader *r, struct qasm_selection *ret
     } else {
         ret->width = (uint8_t)(width > 63 ? 0 : width);
     }
-    while (array && qasm_skip(r, ',')) {
+    if (array && ret->type == QASM_BIT)
+        return qasm_fail(r, token, "an array has no bits; declare a bit register");
+    while (array && qasm_skip(r, ',') && !qasm_is(r, ']')) {
         struct qasm_value v;
         int64_t n;
-        uint32_t token = r->at;
+        uint32_t at = r->at;
         QR_TRY(qasm_expression(r, &v));
-        QR_TRY(qasm_integer(r, token, v, "a dimension", 1, MAX_BITS, &n));
+        QR_TRY(qasm_integer(r, at, v, "a dimension", 1, MAX_BITS, &n));
         if (ret->n_dims == QASM_DIMENSIONS)
-            return qasm_fail(r, token, "an array has at most %d dimensions; use fewer",
+            return qasm_fail(r, at, "an array has at most %d dimensions; use fewer",
                              QASM_DIMENSIONS);
         ret->dims[ret->n_dims++] = (uint32_t)n;
     }
@@ -180,11 +183,15 @@ static enum qr_code read_shape(struct qasm_reader *r, struct qasm_selection *ret
 static enum qr_code declare_variable(struct qasm_reader *r) {
     struct qasm_selection shape;
     bool constant = qasm_is_key(r, QASM_KEY_const), output = qasm_is_key(r, QASM_KEY_output);
-    uint32_t name;
+    uint32_t name, first = r->at;
     if (constant || output) qasm_next(r);
     QR_TRY(read_shape(r, &shape));
     shape.constant = constant;
     uint32_t token = r->at;
+    if (qasm_is(r, '(') && !constant && !output) { /* a conversion */
+        r->at = first;
+        return qasm_expression_statement(r);
+    }
     QR_TRY(qasm_expect_name(r, "the name of the variable", &name));
     if (r->in_gate) return qasm_fail(r, token, "a gate declares no variables; declare a const");
     if (constant && !qasm_is(r, '='))
@@ -322,7 +329,10 @@ enum qr_code qasm_assignment(struct qasm_reader *r) {
         return qasm_expect(r, ';', "';' after the assignment");
     }
     unsigned op = qasm_is(r, QASM_ASSIGN) ? qasm_here(r)->value : 0;
-    if (!op && !qasm_is(r, '=')) return qasm_expect(r, '=', "'=' and a value");
+    if (!op && !qasm_is(r, '=')) {
+        r->at = token;
+        return qasm_expression_statement(r);
+    }
     if (to.n_dims) return qasm_fail(r, operator, "this operator takes single variables; index one");
     qasm_next(r);
     QR_TRY(qasm_expression(r, &v));

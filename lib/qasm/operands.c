@@ -209,13 +209,16 @@ static enum qr_code select_indices(struct qasm_reader *r, struct qasm_selection 
         QR_TRY(qasm_range(r, s->dims[d], &first, &n, &one));
         QR_TRY(choose_items(r, token, d, first, n, one, s));
         d += !one;
-    } while (qasm_skip(r, ','));
+    } while (qasm_skip(r, ',') && !qasm_is(r, ']'));
     return qasm_expect(r, ']', "']' after the index");
 }
 
 /* $0: the circuit has as many qubits as the largest number demands. */
 static enum qr_code select_hardware(struct qasm_reader *r, struct qasm_selection *ret) {
     uint32_t qubit = qasm_here(r)->value;
+    if (qubit == QASM_UNNUMBERED)
+        return qasm_fail(r, r->at, "'$' is not followed by the number of a qubit; write $0");
+    if (r->in_gate) return qasm_fail(r, r->at, "a gate has no qubits by number; use its arguments");
     if (r->virtual)
         return qasm_refuse(r, r->at, "qubits by number and declared ones are mixed; use one kind");
     if (qubit >= QR_MAX_QUBITS)
@@ -357,12 +360,15 @@ static enum qr_code read_bits(struct qasm_reader *r, struct qasm_value *ret) {
 /* ( value, ... ) */
 static enum qr_code read_arguments(struct qasm_reader *r, struct qasm_value ret[MAX_ARGUMENTS],
                                    unsigned *ret_n) {
+    uint32_t token = r->at - 1;
     *ret_n = 0;
     QR_TRY(qasm_expect(r, '(', "'('"));
     while (!qasm_is(r, ')')) {
         if (*ret_n == MAX_ARGUMENTS)
-            return qasm_fail(r, r->at, "a function takes at most %d arguments; give fewer",
-                             MAX_ARGUMENTS);
+            return qasm_fail(r, token,
+                             "there is no function '%.*s' of more than %d arguments here; correct "
+                             "the name",
+                             QASM_TEXT(r, r->tokens[token].value), MAX_ARGUMENTS);
         QR_TRY(qasm_expression(r, &ret[(*ret_n)++]));
         if (!qasm_skip(r, ',')) break;
     }
@@ -496,6 +502,12 @@ static enum qr_code read_operand(struct qasm_reader *r, struct qasm_value *ret) 
         return qasm_expect(r, ')', "')'");
     default: return qasm_expect(r, QASM_INTEGER, "a value");
     }
+}
+
+bool qasm_begins_value(const struct qasm_reader *r) {
+    unsigned kind = qasm_here(r)->kind;
+    return (kind >= QASM_INTEGER && kind <= QASM_STRING) || kind == '(' || kind == '-' ||
+           kind == '!' || kind == '~';
 }
 
 /* Powers bind more tightly than a sign on their left, and join from right to left. */

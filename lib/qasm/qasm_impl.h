@@ -37,10 +37,12 @@ enum qasm_token_kind {
     QASM_ASSIGN, /* +=, and the others; the value is the token of the operator */
 };
 
+enum { QASM_UNNUMBERED = 1 << 30 };
 struct qasm_token {
     uint8_t kind;
     uint32_t at, bytes; /* in the text */
-    /* NAME: number of the name; "{": the token of its "}"; HARDWARE: the qubit; ASSIGN */
+    /* NAME: number of the name; "{": the token of its "}"; HARDWARE: the qubit, or
+     * QASM_UNNUMBERED; ASSIGN */
     uint32_t value;
 };
 
@@ -226,8 +228,9 @@ QR_MUST_CHECK enum qr_code qasm_expect_name(struct qasm_reader *r, const char *w
 QR_MUST_CHECK enum qr_code qasm_bounded(struct qasm_reader *r, uint32_t token);
 /* Enters a nested block, call or bracket; r->depth-- leaves it. */
 QR_MUST_CHECK enum qr_code qasm_enter(struct qasm_reader *r, uint32_t token);
-/* The text of a name, as "%.*s" takes it. */
-#define QASM_TEXT(r, name) (int)(r)->names[name].bytes, (r)->names[name].text
+/* The first bytes of a name, as "%.*s" takes them. */
+#define QASM_TEXT(r, name)                                                                         \
+    (int)((r)->names[name].bytes < 64 ? (r)->names[name].bytes : 64), (r)->names[name].text
 
 /* ---- arithmetic.c ---- */
 
@@ -269,6 +272,8 @@ QR_MUST_CHECK enum qr_code qasm_angle(struct qasm_reader *r, uint32_t token, str
 /* ---- operands.c ---- */
 
 QR_MUST_CHECK enum qr_code qasm_expression(struct qasm_reader *r, struct qasm_value *ret);
+/* Whether a value can begin with this token, which is no name. */
+bool qasm_begins_value(const struct qasm_reader *r);
 /* The symbol that a name refers to here; NULL: none. */
 struct qasm_symbol *qasm_find(const struct qasm_reader *r, uint32_t name);
 QR_MUST_CHECK enum qr_code qasm_declare(struct qasm_reader *r, uint32_t token,
@@ -342,6 +347,7 @@ QR_MUST_CHECK enum qr_code qasm_declare_value(struct qasm_reader *r, uint32_t to
 
 QR_MUST_CHECK enum qr_code qasm_program(struct qasm_reader *r);
 QR_MUST_CHECK enum qr_code qasm_statement(struct qasm_reader *r);
+QR_MUST_CHECK enum qr_code qasm_expression_statement(struct qasm_reader *r);
 /* Statements up to the "}" of the "{" that is the next token. */
 QR_MUST_CHECK enum qr_code qasm_block(struct qasm_reader *r);
 QR_MUST_CHECK enum qr_code qasm_result_pragma(struct qasm_reader *r);

@@ -193,13 +193,12 @@ static enum qr_code run_switch(struct qasm_reader *r) {
         if (!otherwise && !qasm_is_key(r, QASM_KEY_case))
             return qasm_fail(r, r->at, "expected case or default");
         qasm_next(r);
-        while (!otherwise) {
-            uint32_t at = r->at;
-            QR_TRY(qasm_expression(r, &v));
-            QR_TRY(qasm_integer(r, at, v, "the case", INT64_MIN, INT64_MAX, &label));
-            taken |= label == value && !body;
-            if (!qasm_skip(r, ',')) break;
-        }
+        if (!otherwise) do {
+                uint32_t at = r->at;
+                QR_TRY(qasm_expression(r, &v));
+                QR_TRY(qasm_integer(r, at, v, "the case", INT64_MIN, INT64_MAX, &label));
+                taken |= label == value && !body;
+            } while (qasm_skip(r, ',') && !qasm_is(r, '{'));
         if (!qasm_is(r, '{')) return qasm_expect(r, '{', "'{' and the statements of the case");
         if (taken) body = r->at;
         QR_TRY(skip_statement(r));
@@ -334,10 +333,21 @@ static const char *reason_to_refuse(uint32_t key) {
     }
 }
 
+/* An expression without an effect. */
+enum qr_code qasm_expression_statement(struct qasm_reader *r) {
+    struct qasm_value unused;
+    QR_TRY(qasm_expression(r, &unused));
+    return qasm_expect(r, ';', "';' after the expression");
+}
+
 static enum qr_code run_call(struct qasm_reader *r) {
     const struct qasm_symbol *s =
         qasm_is_identifier(r, r->at) ? qasm_find(r, qasm_here(r)->value) : NULL;
     struct qasm_value unused;
+    unsigned next = r->tokens[r->at + 1].kind;
+    if (!s && (next == '=' || next == QASM_ASSIGN || next == '['))
+        return qasm_fail(r, r->at, "'%.*s' is not declared; declare it before",
+                         QASM_TEXT(r, qasm_here(r)->value));
     if (s && s->kind == QASM_SUBROUTINE) {
         QR_TRY(qasm_subroutine_call(r, s, &unused));
         return qasm_expect(r, ';', "';' after the call");
@@ -378,7 +388,11 @@ enum qr_code qasm_statement(struct qasm_reader *r) {
     r->steps++;
     if (qasm_is(r, QASM_PRAGMA)) return qasm_result_pragma(r);
     if (qasm_is(r, '{')) return run_body(r);
-    if (!qasm_is(r, QASM_NAME)) return qasm_expect(r, QASM_NAME, "a statement");
+    /* Programs that read OpenQASM 2 allow empty statements. */
+    if (r->version == 2 && !r->in_gate && qasm_skip(r, ';')) return QR_OK;
+    if (!qasm_is(r, QASM_NAME))
+        return qasm_begins_value(r) ? qasm_expression_statement(r)
+                                    : qasm_expect(r, QASM_NAME, "a statement");
     QR_TRY(run_statement(r));
     if (r->n_symbols == n_symbols) r->n_pool = n_pool;
     return QR_OK;

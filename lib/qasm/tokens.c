@@ -206,17 +206,17 @@ static enum qr_code read_string(struct qasm_reader *r, size_t *at) {
     return QR_OK;
 }
 
-static enum qr_code read_hardware(struct qasm_reader *r, size_t *at) {
+static void read_hardware(struct qasm_reader *r, size_t *at) {
     size_t p = *at + 1;
     uint32_t qubit = 0;
     for (; token_is_digit(byte_at(r, p)); p++)
         if (qubit < QR_MAX_QUBITS) qubit = 10 * qubit + byte_at(r, p) - '0';
-    if (p == *at + 1)
-        return fail_at_byte(r, QR_INVALID_ARGUMENT, *at,
-                            "'$' is not followed by the number of a qubit; write $0");
+    if (p == *at + 1) { /* a name of a calibration */
+        p = word_end(r, p);
+        qubit = QASM_UNNUMBERED;
+    }
     add_token(r, QASM_HARDWARE, *at, p, qubit);
     *at = p;
-    return QR_OK;
 }
 
 static enum qr_code read_punctuation(struct qasm_reader *r, size_t *at) {
@@ -351,7 +351,10 @@ static enum qr_code read_token(struct qasm_reader *r, size_t *at) {
     if (token_is_digit(ch) || (ch == '.' && token_is_digit(byte_at(r, *at + 1))))
         return read_number(r, at);
     if (ch == '"' || ch == '\'') return read_string(r, at);
-    if (ch == '$') return read_hardware(r, at);
+    if (ch == '$') {
+        read_hardware(r, at);
+        return QR_OK;
+    }
     return read_punctuation(r, at);
 }
 

@@ -287,6 +287,17 @@ static const char *const equal_texts[][2] = {
     {STD "gate x a { U(1, 2, 3) a; } qubit q; x q;", "qubit q; U(1, 2, 3) q;"},
     {STD "gate a q { h q; } gate h q { x q; } qubit q; a q; h q;", STD "qubit q; h q; x q;"},
     {"qubit q;", STD "qubit q; id q;"},
+    {STD "qubit q; int a = 2; 1; -a + 3; a; a == 2; a[0]; int[8](a); (2); x q;",
+     STD "qubit q; x q;"},
+    {STD
+     "array[int, 2, 2,] a = {{1, 2,}, {3, 4},}; qubit q; switch (a[1, 1,]) { case 4, { x q; } }",
+     STD "qubit q; x q;"},
+    {"OPENQASM 2.0; include \"qelib1.inc\";; qreg q[1]; gate g a { x a; }; g q[0];",
+     STD "qubit q; x q;"},
+    /* Tokens of definitions stay while others are dropped. */
+    {STD "gate g a { x a; } def f(qubit a) { g a; } qubit q; f(q); y q; if (false) x q; else g q; "
+         "f(q);",
+     STD "qubit q; x q; y q; x q; x q;"},
 };
 
 static void equal_circuits(void) {
@@ -361,6 +372,14 @@ static const struct {
     {STD "qubit q; gate g a { h a; foo a; }", "column 50", "'foo' is not defined", false},
     {STD "qubit q; gate g a { g a; }", "column 45", "'g' is not defined", false},
     {STD "qubit q; gate g a { measure a; }", "column 45", "a gate measures no qubits", false},
+    {STD "qubit q; gate g a { h $0; }", "column 47", "no qubits by number", false},
+    {STD "h $a;", "column 27", "'$' is not followed by the number", false},
+    {"defcal x $q { }", "column 1", "no pulses", true},
+    {"qubit q; x = 2;", "column 10", "'x' is not declared", false},
+    {"array[bit[8], 2] a;", "column 7", "an array has no bits", false},
+    {STD "qubit q; rx(f(1, 2, 3)) q;", "column 37", "there is no function 'f'", false},
+    {"qubit q; for int i in [0:1] if (true; false);", "column 37", "expected ')'", false},
+    {"qubit q; def f(int a; x q; ", "column 23", "the statement ends here", false},
     {STD "qubit q; int q;", "column 38", "declared already", false},
     {STD "qubit q; const int n = 2; n = 3;", "column 51", "a constant", false},
     {STD "qubit q; rx(1/0) q;", "column 38", "division by zero", false},
@@ -411,25 +430,56 @@ static void errors(void) {
     }
 }
 
-/* Nested brackets, blocks and signs end before the stack does. */
-static void nesting(void) {
-    static const char *const parts[][3] = {{"qubit q; U(", "(", "1"},
-                                           {"qubit q; U(", "-", "1"},
-                                           {"qubit q; U(", "2**", "1"},
-                                           {"qubit q; ", "if (true) ", "x q;"},
-                                           {"qubit q; if (false) ", "if (true) ", "x q;"},
-                                           {"qubit q; ", "inv @ ", "x q;"}};
-    enum { DEEP = 100000 };
-    for (size_t i = 0; i < COUNT(parts); i++) {
+/* ---- long texts ---- */
+
+static void put_times(struct qr_buf *to, const char *part, size_t n) {
+    if (!*part) return;
+    size_t bytes = strlen(part);
+    uint8_t *at = qr_buf_grow(to, n * bytes);
+    for (size_t i = 0; i < n * bytes; i++) at[i] = (uint8_t)part[i % bytes];
+}
+
+enum { DEEP = 1000000, LONG_TEXT = QR_PROGRAM_BYTES - 64 };
+static const struct {
+    const char *before, *part, *middle, *close; /* part and close are repeated */
+    size_t times;
+    const char *words;
+} repeated[] = {
+    /* Nested brackets, blocks and signs end before the stack does. */
+    {"qubit q; U(", "(", "1", ")", DEEP, "nested here"},
+    {"qubit q; U(", "-", "1", "", DEEP, "nested here"},
+    {"qubit q; U(", "2**", "1", "", DEEP, "nested here"},
+    {"qubit q; ", "if (true) ", "x q;", "", DEEP, "nested here"},
+    {"qubit q; if (false) ", "if (true) ", "x q;", "", DEEP, "nested here"},
+    {"qubit q; ", "{", "x q;", "}", DEEP, "nested here"},
+    {"qubit q; ", "inv @ ", "x q;", "", DEEP, "at most 32 modifiers"},
+    {"", "{", "", "", DEEP, "this { is not closed"},
+    /* One token, and as many as fit */
+    {"qubit q; ", "a", " q;", "", LONG_TEXT, "is not defined"},
+    {"qubit q; rx(", "1", ") q;", "", LONG_TEXT, "exceeds 64 bits"},
+    {"qubit q; rx(.", "1", ") q;", "", LONG_TEXT, "no finite number"},
+    {"/*", "*", "", "", LONG_TEXT, "this comment is not closed"},
+    {"\"", "0", "", "", LONG_TEXT, "this quote is not closed"},
+    {"", "(", "", "", LONG_TEXT, "more than 16777216 words"},
+    {"", " ", "", "", LONG_TEXT, "no qubits"},
+    {"", " ", "", "", QR_PROGRAM_BYTES + 1, "more than 67108864"},
+    {"qubit q; ", "z q;", "", "", LONG_TEXT / 4, "exceeds 1048576 gates"},
+};
+
+static void long_texts(void) {
+    for (size_t i = 0; i < COUNT(repeated); i++) {
         struct qr_buf text = {0}, excerpt = {0};
         struct qr_program q;
         struct qr_err err = {0};
-        qr_buf_puts(&text, parts[i][0]);
-        for (int k = 0; k < DEEP; k++) qr_buf_puts(&text, parts[i][1]);
-        qr_buf_puts(&text, parts[i][2]);
-        CHECK(read_with(qr_buf_string(&text), NULL, 0, &q, &excerpt, &err) == QR_INVALID_ARGUMENT &&
-                  (strstr(err.msg, "nested here") || strstr(err.msg, "at most 32 modifiers")),
-              "%s: %s", parts[i][1], err.msg);
+        put_times(&text, repeated[i].before, 1);
+        put_times(&text, repeated[i].part, repeated[i].times);
+        put_times(&text, repeated[i].middle, 1);
+        put_times(&text, repeated[i].close, repeated[i].times);
+        int64_t begin = qr_now_ns(&qr_clock_monotonic);
+        CHECK(read_with(qr_buf_string(&text), NULL, 0, &q, &excerpt, &err) != QR_OK &&
+                  strstr(err.msg, repeated[i].words),
+              "%s%s: %s", repeated[i].before, repeated[i].part, err.msg);
+        CHECK(qr_now_ns(&qr_clock_monotonic) - begin < T_MINUTE, "%s", repeated[i].part);
         qr_buf_free(&text);
         qr_buf_free(&excerpt);
     }
@@ -443,6 +493,6 @@ int main(void) {
     symbols();
     readouts();
     errors();
-    nesting();
+    long_texts();
     return t_end();
 }
