@@ -117,10 +117,17 @@ def qiskit_circuit(text: str) -> Any:
     """Return Qiskit's circuit, or None if Qiskit cannot read the text."""
     from qiskit import qasm2, qasm3
 
+    version = re.search(r"OPENQASM\s+(\d)(\.\d)?\s*;", text)
     try:
-        if re.search(r"^\s*OPENQASM\s+2", text, re.MULTILINE):
-            return qasm2.loads(text, custom_instructions=qasm2.LEGACY_CUSTOM_INSTRUCTIONS)
-        return qasm3.loads(text)
+        if version and version[1] == "2":
+            defined = set(re.findall(r"\bgate\s+(\w+)", text))
+            known = [c for c in qasm2.LEGACY_CUSTOM_INSTRUCTIONS if c.name not in defined]
+            return qasm2.loads(text, custom_instructions=known)
+        # Qiskit's U lacks the phase that OpenQASM 3 defines, which matters where it is controlled.
+        begin, rest = (text[: version.end()], text[version.end() :]) if version else ("", text)
+        rest = re.sub(r"\bU(?=\s*\()", "exact_U", rest)
+        exact = "gate exact_U(a, b, c) q { gphase(a / 2); U(a, b, c) q; } "
+        return qasm3.loads(begin + exact + rest if "exact_U" in rest else text)
     except Exception:
         return None
 
@@ -257,7 +264,11 @@ def compare_qnode(rng: Random) -> tuple[float, float]:
     calls: list[Callable[[Any], None]] = []
 
     def argument() -> Callable[[Any], Any]:
-        i, j, number = int(rng.integers(3)), int(rng.integers(3)), float(rng.uniform(-7, 7))
+        i, j, number = (
+            int(rng.integers(3)),
+            int(rng.integers(3)),
+            float(rng.uniform(-7, 7)),
+        )
         forms: list[Callable[[Any], Any]] = [
             lambda w: number,
             lambda w: w[i],
