@@ -161,8 +161,8 @@ enum qr_code qr_parse_workers(const char *text, unsigned *ret, struct qr_err *er
 enum qr_code qr_load_workload(const char *url, struct qr_overrides *set, const char *isa,
                               const char *threads, struct qr_loaded *ret, struct qr_err *err) {
     struct qr_job *job;
-    enum qr_code code = qr_job_load(url, set, &job, err);
-    return code == QR_OK ? qr_load_job(job, NULL, isa, threads, ret, err) : code;
+    QR_TRY(qr_job_load(url, set, &job, err));
+    return qr_load_job(job, NULL, isa, threads, ret, err);
 }
 
 enum qr_code qr_load_job(struct qr_job *job, const struct qr_job_samples *samples, const char *isa,

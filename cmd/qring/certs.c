@@ -65,8 +65,7 @@ static enum qr_code job_name(const char *word, char **ret, struct qr_err *err) {
         *ret = qr_xstrdup(word);
         return QR_OK;
     }
-    enum qr_code code = qr_job_load(word, NULL, &job, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_job_load(word, NULL, &job, err));
     *ret = qr_xstrdup(job->name);
     qr_job_free(job);
     return QR_OK;
@@ -99,8 +98,7 @@ static enum qr_code certs_check(struct certs *c, const struct qr_words *words, s
     if (c->days && (!qr_parse_u64(c->days, &days) || days < 1 || days > DAYS_MAX))
         return qr_fail(err, QR_INVALID_ARGUMENT, "--days: '%.40s' is not a number in 1 ... %d",
                        c->days, DAYS_MAX);
-    enum qr_code code = job_name(words->v[0], &c->job, err);
-    if (code != QR_OK) return code;
+    QR_TRY(job_name(words->v[0], &c->job, err));
     int64_t now_s = qr_now_ns(&qr_clock_wall) / QR_SECOND;
     c->order = (struct qr_certificate_request){
         .name_space = c->name_space ? c->name_space : "default",

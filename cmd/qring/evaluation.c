@@ -103,10 +103,10 @@ static enum qr_code check_data_loads(const struct qr_evaluation_flags *f, const 
                                      const struct qr_evaluation *e, struct qr_err *err) {
     const struct qr_job_samples samples = samples_of(f, true, e);
     struct qr_workload w = {0};
-    enum qr_code code = e->data ? qr_workload_load_samples(job, &samples, "auto", 1, &w, err)
-                                : qr_workload_load(job, "auto", 1, &w, err);
-    if (code == QR_OK) qr_workload_fini(&w);
-    return code;
+    QR_TRY(e->data ? qr_workload_load_samples(job, &samples, "auto", 1, &w, err)
+                   : qr_workload_load(job, "auto", 1, &w, err));
+    qr_workload_fini(&w);
+    return QR_OK;
 }
 
 static void choose_samples(const struct qr_evaluation_flags *f, struct qr_evaluation *e) {

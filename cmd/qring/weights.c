@@ -373,9 +373,9 @@ static enum qr_code process_files(const struct qr_words *words, const struct qr_
 static enum qr_code process_initial(const struct qr_loaded *l, const char *to, bool json,
                                     struct qr_err *err) {
     if (!to) return print_named(l, json, err);
-    enum qr_code code = write_initial(&l->load, to, err);
-    if (code == QR_OK && !json) printf("wrote %s\n", to);
-    return code;
+    QR_TRY(write_initial(&l->load, to, err));
+    if (!json) printf("wrote %s\n", to);
+    return QR_OK;
 }
 
 /* The weights of a file, by name. */

@@ -70,8 +70,7 @@ static enum qr_code ansatz_host_add(void *host, const struct qr_ansatz_gate *g) 
     use.args[0] = (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0};
     for (unsigned i = 0; i < g->n_positions; i++) qubits[i] = at->qubits[g->positions[i]];
     for (unsigned k = 0; k < g->n_angles; k++) {
-        enum qr_code code = read_angle(at, &g->angles[k], &use.args[k]);
-        if (code) return code;
+        QR_TRY(read_angle(at, &g->angles[k], &use.args[k]));
     }
     int kind = qr_gate_kind_of(g->name);
     if (kind >= 0) {
@@ -88,8 +87,7 @@ static enum qr_code ansatz_host_add_phase(void *host, const struct qr_ansatz_ang
     struct ansatz_reader *at = host;
     struct qr_gate_arg arg;
     if (qr_qubits_is_empty(&at->r->controls)) return QR_OK;
-    enum qr_code code = read_angle(at, angle, &arg);
-    if (code) return code;
+    QR_TRY(read_angle(at, angle, &arg));
     arg.scale /= M_PI;
     qr_gate_list_add_phase(&at->r->list, &at->r->controls, &at->r->control_values, arg);
     return qr_items_bounded(at->r, at->where);
@@ -226,10 +224,10 @@ static enum qr_code read_ansatz_prefix(struct qr_gate_reader *r, const struct qr
     const struct qr_json *v = qr_json_get(ansatz, "prefix");
     struct qr_path path = qr_path_of("%s.prefix", where);
     const char *prefix = "";
-    enum qr_code code = v ? qr_json_string(v, path.s, &prefix, r->err) : QR_OK;
-    if (!code) code = qr_gate_fill(r, prefix, path.s, QR_PATH_BYTES / 4, &prefix);
-    if (!code) snprintf(ret, QR_PATH_BYTES, "%s%s", r->prefix ? r->prefix : "", prefix);
-    return code;
+    QR_TRY(v ? qr_json_string(v, path.s, &prefix, r->err) : QR_OK);
+    QR_TRY(qr_gate_fill(r, prefix, path.s, QR_PATH_BYTES / 4, &prefix));
+    snprintf(ret, QR_PATH_BYTES, "%s%s", r->prefix ? r->prefix : "", prefix);
+    return QR_OK;
 }
 
 enum qr_code qr_ansatz_read(struct qr_gate_reader *r, const struct qr_json *ansatz,
@@ -273,9 +271,9 @@ static enum qr_code read_ansatz_name(const struct qr_json *v, const char *path,
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown ansatz '%.40s'; %s", path, name,
                            suggestion);
     }
-    enum qr_code code = qr_json_choice(v, path, names, n, &which, err);
-    if (!code) *ret = qr_ansatz_of(names[which]);
-    return code;
+    QR_TRY(qr_json_choice(v, path, names, n, &which, err));
+    *ret = qr_ansatz_of(names[which]);
+    return QR_OK;
 }
 
 enum qr_code qr_ansatz_named(const struct qr_json *ansatz, const char *where,
@@ -284,8 +282,7 @@ enum qr_code qr_ansatz_named(const struct qr_json *ansatz, const char *where,
     const char *known[QR_ANSATZ_KEYS + 3] = {"ansatz", "qubits", "prefix"};
     struct qr_path path = qr_path_of("%s.ansatz", where);
     size_t n = 3;
-    enum qr_code code = read_ansatz_name(qr_json_get(ansatz, "ansatz"), path.s, ret, err);
-    if (code) return code;
+    QR_TRY(read_ansatz_name(qr_json_get(ansatz, "ansatz"), path.s, ret, err));
     if (!*ret) return qr_json_known(ansatz, where, of_qcnn, 5, err);
     for (unsigned k = 0; k < QR_ANSATZ_KEYS && (*ret)->keys[k]; k++) known[n++] = (*ret)->keys[k];
     return qr_json_known(ansatz, where, known, n, err);

@@ -157,8 +157,8 @@ static enum qr_code read_ansatz_circuit(struct qr_gate_reader *r, const struct q
         qubits[q] = (uint16_t)q;
         qr_qubits_add(ret_readouts, q);
     }
-    enum qr_code code = qr_ansatz_read(r, circuit, where, row, qubits, r->n_qubits);
-    return code ? code : qr_circuit_build(r, where, ret);
+    QR_TRY(qr_ansatz_read(r, circuit, where, row, qubits, r->n_qubits));
+    return qr_circuit_build(r, where, ret);
 }
 
 /* Fails on a circuit with neither "ansatz" nor "gates"; suggests a key. */
@@ -166,27 +166,26 @@ static enum qr_code reject_circuit(const struct qr_json *circuit, const char *wh
                                    struct qr_err *err) {
     static const char *const known[] = {"ansatz",  "qubits",  "stages", "variant",
                                         "filters", "columns", "gates"};
-    enum qr_code code = qr_json_known(circuit, where, known, 7, err);
-    return code ? code
-                : qr_fail(err, QR_INVALID_ARGUMENT,
-                          "%s must have \"ansatz\": \"qcnn\", or \"gates\": [...]", where);
+    QR_TRY(qr_json_known(circuit, where, known, 7, err));
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "%s must have \"ansatz\": \"qcnn\", or \"gates\": [...]", where);
 }
 
 enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *where,
                                   struct qr_circuit **ret, struct qr_qubits *ret_default_readouts,
                                   struct qr_err *err) {
     static const char *const of_gates[] = {"qubits", "columns", "gates"};
-    enum qr_code code = qr_json_want(circuit, where, QR_JSON_OBJECT, err);
-    if (code) return code;
+    QR_TRY(qr_json_want(circuit, where, QR_JSON_OBJECT, err));
     const struct qr_json *ansatz = qr_json_get(circuit, "ansatz"),
                          *gates = qr_json_get(circuit, "gates");
     const struct qr_ansatz *row = NULL;
     struct qr_path path = qr_path_of("%s.qubits", where);
-    code = ansatz && gates ? qr_fail(err, QR_INVALID_ARGUMENT,
-                                     "%s has both \"ansatz\" and \"gates\"; give one", where)
-           : ansatz        ? qr_ansatz_named(circuit, where, &row, err)
-           : gates         ? qr_json_known(circuit, where, of_gates, 3, err)
-                           : reject_circuit(circuit, where, err);
+    enum qr_code code = ansatz && gates
+                            ? qr_fail(err, QR_INVALID_ARGUMENT,
+                                      "%s has both \"ansatz\" and \"gates\"; give one", where)
+                        : ansatz ? qr_ansatz_named(circuit, where, &row, err)
+                        : gates  ? qr_json_known(circuit, where, of_gates, 3, err)
+                                 : reject_circuit(circuit, where, err);
     int64_t n_qubits;
     if (!code)
         code =

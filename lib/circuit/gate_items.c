@@ -45,8 +45,8 @@ static enum qr_code read_item_gates(struct qr_gate_reader *r, const struct qr_js
                                     const char *where) {
     struct qr_path path = qr_path_of("%s.gates", where);
     const struct qr_json *gates;
-    enum qr_code code = find_item_gates(r, item, &path, &gates);
-    return code ? code : qr_items_read(r, gates, path.s);
+    QR_TRY(find_item_gates(r, item, &path, &gates));
+    return qr_items_read(r, gates, path.s);
 }
 
 /* ---- repeats ---- */
@@ -64,8 +64,7 @@ static enum qr_code read_repeat_index(struct qr_gate_reader *r, const struct qr_
     struct qr_path path = qr_path_of("%s.index", where);
     *ret = NULL;
     if (!v) return QR_OK;
-    enum qr_code code = qr_json_string(v, path.s, ret, r->err);
-    if (code) return code;
+    QR_TRY(qr_json_string(v, path.s, ret, r->err));
     if (!qr_index_is_name(*ret))
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s is '%.40s'; give a name such as \"i\": up to 16 letters, digits and _, "
@@ -118,11 +117,11 @@ static enum qr_code read_adjoint(struct qr_gate_reader *r, const struct qr_json 
     struct qr_path path = qr_path_of("%s.adjoint", where);
     size_t from = r->list.n;
     bool adjoint;
-    enum qr_code code = qr_json_known(item, where, known, 2, r->err);
-    if (!code) code = qr_json_bool(qr_json_get(item, "adjoint"), path.s, &adjoint, r->err);
-    if (!code) code = read_item_gates(r, item, where);
-    if (!code && adjoint) qr_gate_list_invert(&r->list, from);
-    return code;
+    QR_TRY(qr_json_known(item, where, known, 2, r->err));
+    QR_TRY(qr_json_bool(qr_json_get(item, "adjoint"), path.s, &adjoint, r->err));
+    QR_TRY(read_item_gates(r, item, where));
+    if (adjoint) qr_gate_list_invert(&r->list, from);
+    return QR_OK;
 }
 
 static enum qr_code read_control(struct qr_gate_reader *r, const struct qr_json *item,
@@ -145,22 +144,23 @@ static enum qr_code read_power(struct qr_gate_reader *r, const struct qr_json *i
     size_t from = r->list.n;
     int64_t whole = 0;
     double power = 0;
-    enum qr_code code = qr_json_known(item, where, known, 2, r->err);
-    if (!code && v && qr_json_type(v) == QR_JSON_STRING) {
-        code = qr_gate_integer(r, v, path.s, -MAX_POWER, MAX_POWER, &whole);
+    QR_TRY(qr_json_known(item, where, known, 2, r->err));
+    if (v && qr_json_type(v) == QR_JSON_STRING) {
+        QR_TRY(qr_gate_integer(r, v, path.s, -MAX_POWER, MAX_POWER, &whole));
         power = (double)whole;
-    } else if (!code && !(code = qr_gate_add_reads(r, path.s, 1))) {
-        code = qr_json_double(v, path.s, -MAX_POWER, MAX_POWER, &power, r->err);
+    } else {
+        QR_TRY(qr_gate_add_reads(r, path.s, 1));
+        QR_TRY(qr_json_double(v, path.s, -MAX_POWER, MAX_POWER, &power, r->err));
     }
-    if (!code && power == 0) { /* as a repeat of 0 */
+    if (power == 0) { /* as a repeat of 0 */
         struct qr_path inner = qr_path_of("%s.gates", where);
         return find_item_gates(r, item, &inner, &gates);
     }
-    if (!code) code = read_item_gates(r, item, where);
-    if (code) return code;
+    QR_TRY(read_item_gates(r, item, where));
     struct qr_err why;
-    code = qr_gate_list_power(&r->list, from, power, QR_MAX_GATES, &why);
-    return code ? qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s", path.s, why.msg) : QR_OK;
+    if (qr_gate_list_power(&r->list, from, power, QR_MAX_GATES, &why) != QR_OK)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s", path.s, why.msg);
+    return QR_OK;
 }
 
 /* ---- any item ---- */
@@ -170,8 +170,7 @@ static enum qr_code read_ansatz_item(struct qr_gate_reader *r, const struct qr_j
     const struct qr_ansatz *row;
     uint16_t qubits[QR_MAX_QUBITS];
     unsigned n = 0;
-    enum qr_code code = qr_ansatz_named(item, where, &row, r->err);
-    if (code) return code;
+    QR_TRY(qr_ansatz_named(item, where, &row, r->err));
     if (!row)
         return qr_fail(
             r->err, QR_INVALID_ARGUMENT,
@@ -179,12 +178,12 @@ static enum qr_code read_ansatz_item(struct qr_gate_reader *r, const struct qr_j
             "layer's \"circuit\"",
             where);
     const struct qr_json *list = qr_json_get(item, "qubits");
-    if (list) code = qr_gate_read_qubits(r, list, where, "qubits", qubits, &n);
+    if (list) QR_TRY(qr_gate_read_qubits(r, list, where, "qubits", qubits, &n));
     for (; !list && n < qr_gate_qubits(r); n++) qubits[n] = r->map ? r->map[n] : (uint16_t)n;
-    if (!code && !n)
+    if (!n)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s.qubits is empty; leave it out for all qubits", where);
-    return code ? code : qr_ansatz_read(r, item, where, row, qubits, n);
+    return qr_ansatz_read(r, item, where, row, qubits, n);
 }
 
 /* The key that an item of each kind has, and no other. */
@@ -221,11 +220,10 @@ static enum qr_code reject_item(struct qr_gate_reader *r, const struct qr_json *
 
 static enum qr_code read_item(struct qr_gate_reader *r, const struct qr_json *item,
                               const char *where) {
-    enum qr_code code = qr_json_want(item, where, QR_JSON_OBJECT, r->err);
     unsigned n = 0, has[N_KINDS];
-    for (unsigned k = 0; k < N_KINDS && !code; k++)
+    QR_TRY(qr_json_want(item, where, QR_JSON_OBJECT, r->err));
+    for (unsigned k = 0; k < N_KINDS; k++)
         if (qr_json_get(item, kinds[k].key)) has[n++] = k;
-    if (code) return code;
     if (!n) return reject_item(r, item, where);
     if (n > 1)
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has both \"%s\" and \"%s\"; give one%s",
@@ -234,12 +232,12 @@ static enum qr_code read_item(struct qr_gate_reader *r, const struct qr_json *it
                            ? " (items inside another go into its \"gates\")"
                            : "");
     if (!kinds[*has].has_gates) {
-        code = kinds[*has].read(r, item, where);
-        return code ? code : qr_items_bounded(r, where);
+        QR_TRY(kinds[*has].read(r, item, where));
+        return qr_items_bounded(r, where);
     }
     struct qr_index_scope around = r->scope;
-    if ((code = enter_item(r, where))) return code;
-    code = kinds[*has].read(r, item, where);
+    QR_TRY(enter_item(r, where));
+    enum qr_code code = kinds[*has].read(r, item, where);
     r->n_enclosing--;
     r->scope = around;
     return code ? code : qr_items_bounded(r, where);

@@ -22,9 +22,9 @@ enum { MAX_COMBINED = 1 << 18 };
 static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_json *v,
                                    const char *path, struct qr_gate_arg *arg) {
     const char *name;
-    enum qr_code code = qr_json_string(v, path, &name, r->err);
-    if (!code) code = qr_gate_fill(r, name, path, QR_NAME_BYTES, &name);
-    return code ? code : qr_gate_parameter_ref(r, name, true, path, &arg->index);
+    QR_TRY(qr_json_string(v, path, &name, r->err));
+    QR_TRY(qr_gate_fill(r, name, path, QR_NAME_BYTES, &name));
+    return qr_gate_parameter_ref(r, name, true, path, &arg->index);
 }
 
 /* ---- expressions ---- */
@@ -106,9 +106,8 @@ enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text, cons
                                                   r->columns_given ? r->n_columns : QR_MAX_COLUMNS};
     struct qr_expression e;
     struct qr_gate_arg arg = {.kind = QR_ARG_EXPRESSION};
-    enum qr_code code = qr_gate_fill(r, text, path, QR_EXPRESSION_BYTES, &text);
-    if (!code) code = qr_expression_parse(text, path, &names, &arg.scale, &e, r->err);
-    if (code) return code;
+    QR_TRY(qr_gate_fill(r, text, path, QR_EXPRESSION_BYTES, &text));
+    QR_TRY(qr_expression_parse(text, path, &names, &arg.scale, &e, r->err));
     if (reader.code) {
         qr_expression_fini(&e);
         return reader.code;
@@ -151,8 +150,8 @@ static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, 
     }
     if (qr_json_type(v) == QR_JSON_STRING) {
         const char *text;
-        code = qr_json_string(v, path.s, &text, r->err);
-        return code ? code : qr_gate_expression(r, text, path.s, ret);
+        QR_TRY(qr_json_string(v, path.s, &text, r->err));
+        return qr_gate_expression(r, text, path.s, ret);
     }
     if (qr_json_type(v) != QR_JSON_OBJECT)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -174,10 +173,10 @@ static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, 
     }
     arg.kind = parameter ? QR_ARG_PARAMETER : QR_ARG_DATA;
     struct qr_path inner = qr_path_of("%s.%s", path.s, parameter ? "parameter" : "data");
-    code = parameter ? read_parameter(r, parameter, inner.s, &arg)
-                     : qr_gate_read_columns(r, data, false, inner.s, 1, &arg.index);
-    if (!code) *ret = arg;
-    return code;
+    QR_TRY(parameter ? read_parameter(r, parameter, inner.s, &arg)
+                     : qr_gate_read_columns(r, data, false, inner.s, 1, &arg.index));
+    *ret = arg;
+    return QR_OK;
 }
 
 /* ---- accepted keys ---- */
@@ -280,9 +279,9 @@ static enum qr_code read_native(struct qr_gate_reader *r, const struct qr_json *
                         .controls = use->controls,
                         .control_values = use->control_values};
     for (unsigned k = 0; k < use->n_qubits; k++) g.targets[k] = use->qubits[k];
-    enum qr_code code = read_native_args(r, gate, where, angle_only, &g);
-    if (!code) qr_gate_list_add(&r->list, &g);
-    return code;
+    QR_TRY(read_native_args(r, gate, where, angle_only, &g));
+    qr_gate_list_add(&r->list, &g);
+    return QR_OK;
 }
 
 /* ---- a composite gate ---- */
@@ -290,9 +289,7 @@ static enum qr_code read_native(struct qr_gate_reader *r, const struct qr_json *
 static enum qr_code read_gate_paulis(struct qr_gate_reader *r, const struct qr_json *gate,
                                      const char *where, struct qr_gate_use *use) {
     struct qr_path path = qr_path_of("%s.pauli_word", where);
-    enum qr_code code =
-        qr_json_string(qr_json_get(gate, "pauli_word"), path.s, &use->paulis, r->err);
-    if (code) return code;
+    QR_TRY(qr_json_string(qr_json_get(gate, "pauli_word"), path.s, &use->paulis, r->err));
     size_t good = strspn(use->paulis, "IXYZ");
     if (use->paulis[good])
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -480,11 +477,10 @@ enum qr_code qr_gate_read_controls(struct qr_gate_reader *r, const struct qr_jso
                          *given = qr_json_get(item, "control_values");
     uint16_t qubit[QR_MAX_QUBITS], value[QR_MAX_QUBITS];
     unsigned n = 0, n_values = 0;
-    enum qr_code code = qr_gate_read_qubits(r, list, where, key, qubit, &n);
-    if (!code && given)
-        code = read_gate_integers(r, given, where, "control_values", 1, QR_MAX_QUBITS, value,
-                                  &n_values);
-    if (code) return code;
+    QR_TRY(qr_gate_read_qubits(r, list, where, key, qubit, &n));
+    if (given)
+        QR_TRY(read_gate_integers(r, given, where, "control_values", 1, QR_MAX_QUBITS, value,
+                                  &n_values));
     if (given && n != n_values)
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u controls, but %u control_values",
                        where, n, n_values);
@@ -512,8 +508,7 @@ static enum qr_code read_gate_name(struct qr_gate_reader *r, const struct qr_jso
                                    const char *where, struct named *ret) {
     const char *name;
     struct qr_path path = qr_path_of("%s.gate", where);
-    enum qr_code code = qr_json_string(v, path.s, &name, r->err);
-    if (code) return code;
+    QR_TRY(qr_json_string(v, path.s, &name, r->err));
     int kind = qr_gate_kind_of(name);
     *ret = (struct named){.gate = kind < 0 ? qr_composite_gate_of(name) : NULL};
     if (ret->gate) {
@@ -523,11 +518,9 @@ static enum qr_code read_gate_name(struct qr_gate_reader *r, const struct qr_jso
         return QR_OK;
     }
     if (kind < 0) {
-        char *hint = qr_gate_hint(name);
-        code =
-            qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'%s", path.s, name, hint);
-        free(hint);
-        return code;
+        qr_auto(qr_free_p) char *hint = qr_gate_hint(name);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'%s", path.s, name,
+                       hint);
     }
     const struct qr_gate_info *info = qr_gate_info((enum qr_gate_kind)kind);
     ret->kind = (enum qr_gate_kind)kind;
@@ -541,9 +534,7 @@ static enum qr_code read_gate_qubits(struct qr_gate_reader *r, const struct qr_j
                                      const char *where, const struct named *named, uint16_t *qubits,
                                      struct qr_gate_use *use) {
     unsigned n = 0;
-    enum qr_code code =
-        qr_gate_read_qubits(r, qr_json_get(gate, "qubits"), where, "qubits", qubits, &n);
-    if (code) return code;
+    QR_TRY(qr_gate_read_qubits(r, qr_json_get(gate, "qubits"), where, "qubits", qubits, &n));
     char to[16] = "";
     if (named->most > named->least) snprintf(to, sizeof to, " to %u", named->most);
     if (n < named->least || (named->most && n > named->most))
@@ -555,12 +546,11 @@ static enum qr_code read_gate_qubits(struct qr_gate_reader *r, const struct qr_j
     use->n_qubits = n;
     use->controls = r->controls, use->control_values = r->control_values;
     if (qr_json_get(gate, "controls"))
-        code =
-            qr_gate_read_controls(r, gate, where, "controls", &use->controls, &use->control_values);
+        QR_TRY(qr_gate_read_controls(r, gate, where, "controls", &use->controls,
+                                     &use->control_values));
     else if (qr_json_get(gate, "control_values"))
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has control_values, but no controls",
                        where);
-    if (code) return code;
     for (unsigned k = 0; k < n; k++)
         if (qr_qubits_has(&use->controls, qubits[k]))
             return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: qubit %u is a target and a control",
@@ -572,19 +562,16 @@ enum qr_code qr_gate_read(struct qr_gate_reader *r, const struct qr_json *gate, 
     struct named named;
     uint16_t qubits[QR_MAX_QUBITS];
     const struct qr_json *name;
-    enum qr_code code = qr_json_want(gate, where, QR_JSON_OBJECT, r->err);
-    if (code) return code;
+    QR_TRY(qr_json_want(gate, where, QR_JSON_OBJECT, r->err));
     /* Read the name first: the accepted keys depend on it. */
-    if ((name = qr_json_get(gate, "gate"))) code = read_gate_name(r, name, where, &named);
-    if (!code && qr_json_get(gate, "wires"))
+    if ((name = qr_json_get(gate, "gate"))) QR_TRY(read_gate_name(r, name, where, &named));
+    if (qr_json_get(gate, "wires"))
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s: unknown key 'wires'; did you mean 'qubits'?", where);
-    if (!code) code = qr_json_known(gate, where, keys, N_KEYS, r->err);
-    if (!code && !name) code = read_gate_name(r, NULL, where, &named);
-    if (code) return code;
+    QR_TRY(qr_json_known(gate, where, keys, N_KEYS, r->err));
+    if (!name) QR_TRY(read_gate_name(r, NULL, where, &named));
     struct qr_gate_use use = {.gate = named.gate};
-    code = read_gate_qubits(r, gate, where, &named, qubits, &use);
-    if (code) return code;
+    QR_TRY(read_gate_qubits(r, gate, where, &named, qubits, &use));
     return named.gate ? read_composite(r, gate, where, &use)
                       : read_native(r, gate, where, named.kind, named.angle_only, &use);
 }

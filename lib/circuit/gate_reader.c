@@ -101,9 +101,8 @@ enum qr_code qr_gate_read_columns(struct qr_gate_reader *r, const struct qr_json
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s refers to %u column%s of data, but the circuit's columns are %d", path,
                        n, n == 1 ? "" : "s", (int)all);
-    enum qr_code code = optional && !v ? qr_gate_add_reads(r, path, n)
-                                       : qr_gate_integer(r, v, path, 0, all - n, &column);
-    if (code) return code;
+    QR_TRY(optional && !v ? qr_gate_add_reads(r, path, n)
+                          : qr_gate_integer(r, v, path, 0, all - n, &column));
     *ret = (uint32_t)column;
     if (*ret + n > r->n_columns) r->n_columns = *ret + n;
     return QR_OK;

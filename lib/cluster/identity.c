@@ -127,8 +127,7 @@ static enum qr_code from_template(const struct qr_identity_inputs *in, uint64_t 
     size_t most = in->max_workers - ret->n_servers;
     bool server = ret->role == QR_ROLE_PS;
     const char *what = server ? "parameter server" : "index";
-    enum qr_code code = parse_replicas(in, &count, err);
-    if (code != QR_OK) return code;
+    QR_TRY(parse_replicas(in, &count, err));
     if (strict && !server && count && index >= count)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--index is %llu, but --replicas is %llu: the index must be in 0 ... %llu",
@@ -141,13 +140,10 @@ static enum qr_code from_template(const struct qr_identity_inputs *in, uint64_t 
                        (unsigned long long)count, ret->n_servers, in->max_workers);
     bool stale = count && !server && index >= count;
     ret->count_known = count && !stale;
-    code = ring_index(ret, index, most, from, &place, err);
-    if (code == QR_OK)
-        code = init_peers(in, ret->n_servers + (ret->count_known ? count : most), ret, err);
-    if (code == QR_OK)
-        code = qr_peers_expand(ret, in->peer_template, ret->n_servers, in->default_port,
-                               "--peer-template (QRING_PEER_TEMPLATE)", err);
-    if (code != QR_OK) return code;
+    QR_TRY(ring_index(ret, index, most, from, &place, err));
+    QR_TRY(init_peers(in, ret->n_servers + (ret->count_known ? count : most), ret, err));
+    QR_TRY(qr_peers_expand(ret, in->peer_template, ret->n_servers, in->default_port,
+                           "--peer-template (QRING_PEER_TEMPLATE)", err));
     qr_identity_set_index(ret, place);
     if (stale)
         ret->why =
@@ -168,14 +164,13 @@ static enum qr_code from_list(const struct qr_identity_inputs *in, uint64_t inde
                               struct qr_identity *ret, struct qr_err *err) {
     uint64_t count, place;
     size_t n = list_length(in->peers), all = ret->n_servers + n;
-    enum qr_code code = parse_replicas(in, &count, err);
-    if (code != QR_OK) return code;
+    QR_TRY(parse_replicas(in, &count, err));
     if (all > in->max_workers)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--peers (QRING_PEERS) names %zu workers%s; at most %u (--max-workers) can "
                        "work together",
                        all, ret->n_servers ? ", parameter servers with them" : "", in->max_workers);
-    code = init_peers(in, all, ret, err);
+    enum qr_code code = init_peers(in, all, ret, err);
     if (code == QR_OK)
         code =
             put_peer_list(in, in->peers, "--peers (QRING_PEERS), worker", ret->n_servers, ret, err);
@@ -239,9 +234,8 @@ static enum qr_code from_template_or_single(const struct qr_identity_inputs *in,
     enum qr_code code;
     if (is_set(in->peer_template) && is_set(in->job_completion_index)) {
         ret->source = QR_FROM_JOB_INDEX;
-        code = parse_index(in, in->job_completion_index, "JOB_COMPLETION_INDEX", &index, err);
-        return code == QR_OK ? from_template(in, index, false, "JOB_COMPLETION_INDEX", ret, err)
-                             : code;
+        QR_TRY(parse_index(in, in->job_completion_index, "JOB_COMPLETION_INDEX", &index, err));
+        return from_template(in, index, false, "JOB_COMPLETION_INDEX", ret, err);
     }
     if (is_set(in->peer_template)) {
         qr_auto(qr_free_p) char *ordinal =
@@ -254,8 +248,8 @@ static enum qr_code from_template_or_single(const struct qr_identity_inputs *in,
                            "--index, run in an Indexed Job (JOB_COMPLETION_INDEX), or on a host "
                            "called name-<index> (this one is '%.80s')",
                            in->hostname ? in->hostname : "");
-        code = parse_index(in, ordinal, "hostname", &index, err);
-        return code == QR_OK ? from_template(in, index, false, "the host's name", ret, err) : code;
+        QR_TRY(parse_index(in, ordinal, "hostname", &index, err));
+        return from_template(in, index, false, "the host's name", ret, err);
     }
     if ((code = parse_replicas(in, &count, err)) != QR_OK) return code;
     if (ret->n_servers)

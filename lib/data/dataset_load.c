@@ -203,9 +203,7 @@ static enum qr_code concatenate_parts(struct joined *all, struct qr_dataset *ret
         return qr_fail(err, QR_DATA_LOSS,
                        "%s and %zu more: %zu samples; at most 2^32 - 1 are supported",
                        all->v[0].shown, all->n - 1, n);
-    enum qr_code code =
-        qr_dataset_alloc(&d, n, first->n_columns, first->n_outputs, first->weighted, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_dataset_alloc(&d, n, first->n_columns, first->n_outputs, first->weighted, err));
     d.names = QR_MOVE(first->names);
     d.unread = QR_MOVE(first->unread);
     d.classes = QR_MOVE(first->classes);

@@ -74,9 +74,9 @@ static enum qr_code evaluate_state(struct evaluator *e, struct qr_err *err) {
     if (code != QR_OK) return code;
     qr_logged_line(l->job, l->model, &r, metrics, logged, &line);
     evaluator_report(e, &r, &line);
-    code = qr_curve_add(&e->curve, &line, err);
-    if (code == QR_OK) count_evaluation(e, &r);
-    return code;
+    QR_TRY(qr_curve_add(&e->curve, &line, err));
+    count_evaluation(e, &r);
+    return QR_OK;
 }
 
 /* ---- checkpoints ---- */
@@ -227,12 +227,10 @@ static enum qr_code evaluator_open(struct evaluator *e, struct qr_err *err) {
         .stopping = e->opt.stopping,
         .stopping_ctx = e->opt.ctx,
     };
-    enum qr_code code = qr_workload_check_validation(l, err);
-    if (code == QR_OK) code = qr_validation_pass_new(&opt, &e->validation, err);
-    if (code == QR_OK)
-        code = qr_curve_open(e->opt.dir, e->opt.job_hash, e->opt.fresh, e->opt.pause, e->opt.ctx,
-                             &e->curve, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_workload_check_validation(l, err));
+    QR_TRY(qr_validation_pass_new(&opt, &e->validation, err));
+    QR_TRY(qr_curve_open(e->opt.dir, e->opt.job_hash, e->opt.fresh, e->opt.pause, e->opt.ctx,
+                         &e->curve, err));
     qr_logged_register(l->job, l->model);
     if (e->curve.other)
         qr_info(e->opt.log, "evaluator",

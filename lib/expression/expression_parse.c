@@ -362,8 +362,7 @@ enum qr_code qr_expression_parse(const char *text, const char *where,
     if (bytes > QR_EXPRESSION_BYTES)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: an expression has at most %d bytes, not %zu",
                        where, QR_EXPRESSION_BYTES, bytes);
-    enum qr_code code = parse_sum(&r);
-    if (code) return code;
+    QR_TRY(parse_sum(&r));
     if (*r.at)
         return *r.at == '^' ? parse_fail(&r, r.at, "powers are written pow(a, b)")
                             : parse_fail(&r, r.at,

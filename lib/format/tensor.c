@@ -46,9 +46,9 @@ enum qr_code qr_tensors_add_large(struct qr_tensors *t, const char *name, unsign
     for (unsigned i = 0; i < rank; i++)
         if (__builtin_mul_overflow(n, dims[i], &n)) n = SIZE_MAX;
     void *values;
-    enum qr_code code = qr_large_new(n, sizeof(double), label, &values, err);
-    if (code == QR_OK) *ret = tensors_append(t, name, rank, dims, n, values);
-    return code;
+    QR_TRY(qr_large_new(n, sizeof(double), label, &values, err));
+    *ret = tensors_append(t, name, rank, dims, n, values);
+    return QR_OK;
 }
 
 const struct qr_tensor *qr_tensors_find(const struct qr_tensors *t, const char *name) {

@@ -105,9 +105,9 @@ enum qr_code qr_job_load_all(const char *url, struct qr_overrides *set,
     bool input = strcmp(url, "-") == 0;
     qr_auto(qr_free_p) char *in_folder = qr_path_join(url, "job.json");
     if (!input && qr_file_exists(in_folder)) url = in_folder;
-    enum qr_code code = input ? qr_input_read(MAX_JOB_BYTES, &text, err)
-                              : qr_url_read(url, MAX_JOB_BYTES, &text, err);
-    if (code != QR_OK) return qr_wrap(err, "cannot read the job");
+    if ((input ? qr_input_read(MAX_JOB_BYTES, &text, err)
+               : qr_url_read(url, MAX_JOB_BYTES, &text, err)) != QR_OK)
+        return qr_wrap(err, "cannot read the job");
     qr_auto(qr_free_p) char *shown = qr_url_redacted(url), *what = qr_xasprintf("job %s", shown);
     const char *slash = strrchr(shown, '/');
     from.what = input ? "the job on standard input" : what;
@@ -209,8 +209,8 @@ static enum qr_code check_data(const struct qr_job *job, bool trains, struct qr_
 enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err) {
     struct qr_data_options opt = qr_job_data_options(job);
     struct qr_dataset d;
-    enum qr_code code = qr_dataset_load(&opt, &d, err);
-    return code ? code : check_data(job, true, &d, ret, err);
+    QR_TRY(qr_dataset_load(&opt, &d, err));
+    return check_data(job, true, &d, ret, err);
 }
 
 enum qr_code qr_job_check_samples(const struct qr_job *job, const struct qr_job_samples *of,
@@ -240,9 +240,8 @@ enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_sample
         opt.folder = NULL; /* not relative to the job file */
     }
     if (!of->labels) opt.no_labels = opt.only_inputs = true;
-    code = of->channel ? qr_dataset_load_channel(&opt, of->channel, &d, err)
-                       : qr_dataset_load_samples(&opt, "--data", of->file, &d, err);
-    if (code) return code;
+    QR_TRY(of->channel ? qr_dataset_load_channel(&opt, of->channel, &d, err)
+                       : qr_dataset_load_samples(&opt, "--data", of->file, &d, err));
     code = check_data(job, false, &d, ret, err);
     return code ? qr_wrap(err, "%s", shown) : QR_OK;
 }

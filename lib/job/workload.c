@@ -38,9 +38,8 @@ static enum qr_code resolve_latest(const char *url, char **ret, struct qr_err *e
     qr_auto(qr_free_p) char *dir = qr_xstrndup(url, n - m);
     struct qr_checkpoint_latest l;
     struct qr_checkpoint_folder p;
-    enum qr_code code = qr_checkpoint_folder_open(dir, &p, err);
-    if (code != QR_OK) return code;
-    code = qr_checkpoint_peek(&p.at, &l, err);
+    QR_TRY(qr_checkpoint_folder_open(dir, &p, err));
+    enum qr_code code = qr_checkpoint_peek(&p.at, &l, err);
     if (code == QR_OK && !*l.job_hash)
         code = qr_fail(err, QR_NOT_FOUND,
                        "%s does not exist: no checkpoint has been published in that folder", url);
@@ -52,30 +51,23 @@ static enum qr_code resolve_latest(const char *url, char **ret, struct qr_err *e
 /* folder: searched as well, or NULL. */
 static enum qr_code read_weights(const char *from, const char *folder, struct qr_weights_file *ret,
                                  struct qr_err *err) {
-    struct qr_weights_file w = {.bytes.max = max_weights_bytes};
-    enum qr_code code = resolve_latest(from, &w.url, err);
-    if (code == QR_OK) code = qr_weights_format_of(w.url, &w.format, err);
-    if (code == QR_OK) code = qr_named_file_read(w.url, folder, max_weights_bytes, &w.bytes, err);
-    if (code != QR_OK) {
-        qr_weights_file_fini(&w);
-        return code;
-    }
-    char *shown = qr_url_redacted(w.url);
-    free(w.url);
-    w.url = shown;
-    *ret = w;
+    qr_auto(qr_weights_file_fini) struct qr_weights_file w = {.bytes.max = max_weights_bytes};
+    qr_auto(qr_free_p) char *url = NULL;
+    QR_TRY(resolve_latest(from, &url, err));
+    QR_TRY(qr_weights_format_of(url, &w.format, err));
+    QR_TRY(qr_named_file_read(url, folder, max_weights_bytes, &w.bytes, err));
+    w.url = qr_url_redacted(url);
+    *ret = QR_MOVE(w);
     return QR_OK;
 }
 
 enum qr_code qr_weights_file_read(const char *url, struct qr_weights_file *ret,
                                   struct qr_err *err) {
-    struct qr_weights_file w;
-    enum qr_code code = read_weights(url, NULL, &w, err);
-    if (code != QR_OK) return code;
-    code = qr_weights_names(w.format, qr_buf_view(&w.bytes), w.url, &w.names, err);
-    if (code == QR_OK) *ret = w;
-    else qr_weights_file_fini(&w);
-    return code;
+    qr_auto(qr_weights_file_fini) struct qr_weights_file w = {0};
+    QR_TRY(read_weights(url, NULL, &w, err));
+    QR_TRY(qr_weights_names(w.format, qr_buf_view(&w.bytes), w.url, &w.names, err));
+    *ret = QR_MOVE(w);
+    return QR_OK;
 }
 
 void qr_weights_file_fini(struct qr_weights_file *w) {
@@ -94,13 +86,11 @@ enum qr_code qr_workload_decode(const struct qr_workload *w, const struct qr_wei
 static enum qr_code read_all_layers(const struct qr_workload *w, const char *from,
                                     const char *folder, double *ret_values, uint8_t ret_digest[32],
                                     struct qr_err *err) {
-    struct qr_weights_file file;
-    enum qr_code code = read_weights(from, folder, &file, err);
-    if (code != QR_OK) return code;
-    code = qr_workload_decode(w, &file, ret_values, err);
+    qr_auto(qr_weights_file_fini) struct qr_weights_file file = {0};
+    QR_TRY(read_weights(from, folder, &file, err));
+    enum qr_code code = qr_workload_decode(w, &file, ret_values, err);
     if (code != QR_OK && qr_named_file_unquoted(from, folder)) qr_named_file_unquote(file.url, err);
     if (code == QR_OK && ret_digest) qr_sha256(file.bytes.p, file.bytes.n, ret_digest);
-    qr_weights_file_fini(&file);
     return code;
 }
 
@@ -111,11 +101,10 @@ enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, 
 
 enum qr_code qr_workload_initial_digest(const struct qr_job *job, uint8_t ret[32],
                                         struct qr_err *err) {
-    struct qr_weights_file file;
-    enum qr_code code = read_weights(job->train.initial_weights, job->data.folder, &file, err);
-    if (code != QR_OK) return qr_wrap(err, "train.initial_weights");
+    qr_auto(qr_weights_file_fini) struct qr_weights_file file = {0};
+    if (read_weights(job->train.initial_weights, job->data.folder, &file, err) != QR_OK)
+        return qr_wrap(err, "train.initial_weights");
     qr_sha256(file.bytes.p, file.bytes.n, ret);
-    qr_weights_file_fini(&file);
     return QR_OK;
 }
 
@@ -167,17 +156,16 @@ static enum qr_code read_one_layer(struct qr_workload *w, const struct qr_initia
 /* Weights of the other layers are drawn from the seed. */
 static enum qr_code read_some_layers(struct qr_workload *w, struct qr_err *err) {
     const struct qr_train_spec *t = &w->job->train;
-    struct qr_weights_file file;
-    enum qr_code code = read_weights(t->initial_weights, w->job->data.folder, &file, err);
+    qr_auto(qr_weights_file_fini) struct qr_weights_file file = {0};
+    enum qr_code code = QR_OK;
+    QR_TRY(read_weights(t->initial_weights, w->job->data.folder, &file, err));
     qr_model_init(w->model, w->job->seed, w->initial);
-    if (code != QR_OK) return code;
     for (size_t i = 0; i < t->n_initial_layers && code == QR_OK; i++) {
         code = read_one_layer(w, &t->initial_layers[i], &file, err);
         if (code != QR_OK && qr_named_file_unquoted(t->initial_weights, w->job->data.folder))
             qr_named_file_unquote(file.url, err);
     }
     if (code == QR_OK) qr_sha256(file.bytes.p, file.bytes.n, w->initial_digest);
-    qr_weights_file_fini(&file);
     return code;
 }
 
@@ -256,35 +244,30 @@ static enum qr_code check_labels(const struct qr_workload *w, const struct qr_jo
 
 static enum qr_code load_model(struct qr_workload *w, const struct qr_job_samples *samples,
                                enum qr_isa isa, struct qr_err *err) {
-    enum qr_code code = QR_OK;
     /* Reject too many qubits before reading any data. */
     if (qr_layers_input_circuit(w->job->layers, w->job->n_layers))
-        code = qr_job_model(w->job, isa, 0, &w->model, err);
-    if (code == QR_OK)
-        code = samples ? qr_job_samples(w->job, samples, &w->data, err)
-                       : qr_job_data(w->job, &w->data, err);
-    if (code == QR_OK) qr_memory_trim();
-    if (code == QR_OK && !w->model)
-        code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
-    if (code == QR_OK) code = check_memory_limit(w, err);
-    if (code == QR_OK && (!samples || samples->labels)) code = check_labels(w, samples, err);
-    if (code != QR_OK) return code;
+        QR_TRY(qr_job_model(w->job, isa, 0, &w->model, err));
+    QR_TRY(samples ? qr_job_samples(w->job, samples, &w->data, err)
+                   : qr_job_data(w->job, &w->data, err));
+    qr_memory_trim();
+    if (!w->model) QR_TRY(qr_job_model(w->job, isa, w->data.n_columns, &w->model, err));
+    QR_TRY(check_memory_limit(w, err));
+    if (!samples || samples->labels) QR_TRY(check_labels(w, samples, err));
     set_layout(w);
     return QR_OK;
 }
 
 static enum qr_code workload_load(struct qr_workload *w, enum qr_isa isa, struct qr_err *err) {
-    enum qr_code code = load_model(w, NULL, isa, err);
-    if (code != QR_OK) return code;
+    QR_TRY(load_model(w, NULL, isa, err));
     if (!w->job->train.initial_weights) {
         qr_model_init(w->model, w->job->seed, w->initial);
         return QR_OK;
     }
     w->initial_from_file = true;
-    code = w->job->train.n_initial_layers
-               ? read_some_layers(w, err)
-               : read_all_layers(w, w->job->train.initial_weights, w->job->data.folder, w->initial,
-                                 w->initial_digest, err);
+    enum qr_code code = w->job->train.n_initial_layers
+                            ? read_some_layers(w, err)
+                            : read_all_layers(w, w->job->train.initial_weights, w->job->data.folder,
+                                              w->initial, w->initial_digest, err);
     return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
 }
 
@@ -329,16 +312,15 @@ enum qr_code qr_workload_load_samples(const struct qr_job *job,
 
 enum qr_code qr_workload_load_model(const struct qr_job *job, const char *isa_name,
                                     struct qr_workload *ret, struct qr_err *err) {
-    struct qr_workload w = {.job = job, .n_threads = 1};
+    qr_auto(qr_workload_fini) struct qr_workload w = {.job = job, .n_threads = 1};
     enum qr_isa isa = QR_ISA_PORTABLE;
-    enum qr_code code = qr_isa_parse(isa_name, &isa, err);
-    if (code == QR_OK && !qr_layers_input_circuit(job->layers, job->n_layers))
-        code = qr_job_data(job, &w.data, err);
-    if (code == QR_OK) code = qr_job_model(job, isa, w.data.n_columns, &w.model, err);
-    if (code == QR_OK) set_layout(&w);
-    if (code != QR_OK) qr_workload_fini(&w);
-    else *ret = w;
-    return code;
+    QR_TRY(qr_isa_parse(isa_name, &isa, err));
+    if (!qr_layers_input_circuit(job->layers, job->n_layers))
+        QR_TRY(qr_job_data(job, &w.data, err));
+    QR_TRY(qr_job_model(job, isa, w.data.n_columns, &w.model, err));
+    set_layout(&w);
+    *ret = QR_MOVE(w);
+    return QR_OK;
 }
 
 void qr_workload_fini(struct qr_workload *w) {

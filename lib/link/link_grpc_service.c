@@ -295,8 +295,7 @@ static void shut_down_unserved(struct qr_service *s) {
 enum qr_code qr_service_open(const char *address, const struct qr_service_owner *owner,
                              const struct qr_clock *clock, struct qr_service **ret,
                              unsigned *ret_port, struct qr_err *err) {
-    enum qr_code code = link_grpc_address_check(address, err);
-    if (code != QR_OK) return code;
+    QR_TRY(link_grpc_address_check(address, err));
     struct qr_service *s = qr_xcalloc(1, sizeof *s);
     link_grpc_log_hook();
     grpc_init();
@@ -311,7 +310,7 @@ enum qr_code qr_service_open(const char *address, const struct qr_service_owner 
     s->wake_call =
         grpc_channel_create_call(s->lame, NULL, 0, s->cq, grpc_slice_from_static_string("/wake"),
                                  NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-    code =
+    enum qr_code code =
         link_grpc_acceptor_new(clock, false, s->wake_call, s->cq, &s->tag_call, &s->acceptor, err);
     if (code != QR_OK) {
         free_service(s);

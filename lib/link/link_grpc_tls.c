@@ -277,8 +277,7 @@ enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_li
                              struct qr_err *err) {
     struct link_grpc_certificates *certificates;
     struct qr_certificate_own own;
-    enum qr_code code = link_grpc_certificates_new(opt, &own, &certificates, err);
-    if (code != QR_OK) return code;
+    QR_TRY(link_grpc_certificates_new(opt, &own, &certificates, err));
     struct qr_link_tls *t = qr_xcalloc(1, sizeof *t);
     *t = (struct qr_link_tls){.own = own,
                               .clock = opt->clock,

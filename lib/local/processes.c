@@ -151,9 +151,9 @@ static enum qr_code start_worker(struct pool *pool, unsigned i, bool again, stru
     int pipe_fd[2];
     qr_auto(qr_free_p) char *path = qr_xasprintf("%s/worker-%u.log", pool->opt->log_dir, i);
     qr_auto(qr_close_p) int log = -1;
-    enum qr_code code = qr_file_open(
-        path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (again ? 0 : O_TRUNC), &log, err);
-    if (code != QR_OK) return qr_wrap(err, "the log of worker %u (--out)", i);
+    if (qr_file_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (again ? 0 : O_TRUNC), &log,
+                     err) != QR_OK)
+        return qr_wrap(err, "the log of worker %u (--out)", i);
     if (pipe2(pipe_fd, O_CLOEXEC) != 0)
         return qr_fail_errno(err, errno, "make a pipe for worker %u", i);
     unsigned http_port = pool->opt->http_port, profiler_port = pool->opt->profiler_port;

@@ -147,8 +147,7 @@ static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options
     m->widest = m->n_inputs;
     bool learns = false;
     for (size_t i = 0; i < opt->n_layers; i++) {
-        enum qr_code code = make_layer(m, opt, i, learns, err);
-        if (code != QR_OK) return code;
+        QR_TRY(make_layer(m, opt, i, learns, err));
         learns |= m->layers[i].learns;
     }
     m->n_outputs = m->layers[m->n_layers - 1].n_out;

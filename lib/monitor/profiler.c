@@ -109,10 +109,9 @@ static enum qr_code profiler_profile(struct qr_profiler *p, struct qr_service_ca
                                      struct qr_bytes message, struct qr_err *err) {
     struct qr_profile_request r;
     int64_t begin_ns = 0;
-    enum qr_code code = qr_profile_request_decode(message, &r, err);
-    if (code == QR_OK) code = profiler_start_time(p, &r, &begin_ns, err);
-    if (code == QR_OK && p->call) code = profiler_fail_running(err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_profile_request_decode(message, &r, err));
+    QR_TRY(profiler_start_time(p, &r, &begin_ns, err));
+    if (p->call) QR_TRY(profiler_fail_running(err));
     p->call = call;
     p->request = r;
     p->begin_ns = begin_ns;
@@ -126,8 +125,7 @@ static enum qr_code profiler_profile(struct qr_profiler *p, struct qr_service_ca
 static enum qr_code profiler_terminate(struct qr_profiler *p, struct qr_service_call *call,
                                        struct qr_bytes message, struct qr_err *err) {
     struct qr_bytes id;
-    enum qr_code code = qr_terminate_request_decode(message, &id, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_terminate_request_decode(message, &id, err));
     if (!p->call || id.n != strlen(p->session) || memcmp(id.p, p->session, id.n) != 0)
         return qr_fail(err, QR_NOT_FOUND, "no capture of that session is running");
     profiler_end_capture(p);
@@ -139,8 +137,7 @@ static enum qr_code profiler_monitor(struct qr_profiler *p, struct qr_service_ca
                                      struct qr_bytes message, struct qr_err *err) {
     uint64_t duration_ms;
     size_t i = 0;
-    enum qr_code code = qr_monitor_request_decode(message, &duration_ms, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_monitor_request_decode(message, &duration_ms, err));
     if (duration_ms > QR_PROFILE_MAX_MS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "duration of %llu ms exceeds the limit of %d ms",
                        (unsigned long long)duration_ms, QR_PROFILE_MAX_MS);

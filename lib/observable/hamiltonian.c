@@ -99,8 +99,7 @@ static enum qr_code hamiltonian_read_part(struct hamiltonian_reader *r, double *
     double v, sign = hamiltonian_skip_char(r, '-') ? -1 : 1;
     hamiltonian_skip_char(r, '+');
     hamiltonian_skip_blanks(r);
-    enum qr_code code = hamiltonian_read_number(r, &v);
-    if (code) return code;
+    QR_TRY(hamiltonian_read_number(r, &v));
     if (hamiltonian_peek(r) != 'j') {
         *ret_real += sign * v;
         return QR_OK;
@@ -205,8 +204,7 @@ static enum qr_code hamiltonian_read_paulis(struct hamiltonian_reader *r,
         hamiltonian_skip_blanks(r);
         if (!hamiltonian_is_pauli(hamiltonian_peek(r)))
             return joined ? hamiltonian_fail(r, "expected X, Y or Z with a qubit") : QR_OK;
-        enum qr_code code = hamiltonian_read_pauli(r, term);
-        if (code) return code;
+        QR_TRY(hamiltonian_read_pauli(r, term));
     }
 }
 
@@ -252,8 +250,7 @@ static enum qr_code hamiltonian_read_sum(struct hamiltonian_reader *r, struct qr
         if (l->n == QR_MAX_HAMILTONIAN_TERMS)
             return hamiltonian_fail(r, "more than %d terms", QR_MAX_HAMILTONIAN_TERMS);
         struct qr_pauli_term term;
-        enum qr_code code = hamiltonian_read_term(r, &term);
-        if (code) return code;
+        QR_TRY(hamiltonian_read_term(r, &term));
         if (minus) term.coefficient = -term.coefficient;
         qr_term_list_add(l, &term);
         hamiltonian_skip_blanks(r);

@@ -18,17 +18,16 @@ static enum qr_code collector_add_term(struct collector *c, struct qr_pauli_term
     if (c->l.n == QR_MAX_HAMILTONIAN_TERMS)
         return qr_fail(c->err, QR_INVALID_ARGUMENT, "%s: more than %d terms", c->where,
                        QR_MAX_HAMILTONIAN_TERMS);
-    enum qr_code code =
-        qr_json_double(coefficient, where, -1e300, 1e300, &term->coefficient, c->err);
-    if (!code) qr_term_list_add(&c->l, term);
-    return code;
+    QR_TRY(qr_json_double(coefficient, where, -1e300, 1e300, &term->coefficient, c->err));
+    qr_term_list_add(&c->l, term);
+    return QR_OK;
 }
 
 static enum qr_code collector_read_text(struct collector *c, const struct qr_json *v,
                                         const char *where, struct qr_pauli_term *ret) {
     const char *words;
-    enum qr_code code = qr_json_string(v, where, &words, c->err);
-    return code ? code : qr_hamiltonian_parse_paulis(words, where, c->n_qubits, ret, c->err);
+    QR_TRY(qr_json_string(v, where, &words, c->err));
+    return qr_hamiltonian_parse_paulis(words, where, c->n_qubits, ret, c->err);
 }
 
 /* OpenFermion's form: [[0, "X"], [1, "Y"]]. */
@@ -64,11 +63,10 @@ static enum qr_code collector_read_pairs(struct collector *c, const struct qr_js
                            "%s: a term must be Paulis and a coefficient, as in [\"Z0 Z1\", 0.5]",
                            path.s);
         const struct qr_json *words = qr_json_first(v);
-        enum qr_code code = qr_json_type(words) == QR_JSON_ARRAY
-                                ? collector_read_factors(c, words, path.s, &term)
-                                : collector_read_text(c, words, path.s, &term);
-        if (!code) code = collector_add_term(c, &term, qr_json_next(words), path.s);
-        if (code) return code;
+        QR_TRY(qr_json_type(words) == QR_JSON_ARRAY
+                   ? collector_read_factors(c, words, path.s, &term)
+                   : collector_read_text(c, words, path.s, &term));
+        QR_TRY(collector_add_term(c, &term, qr_json_next(words), path.s));
     }
     return QR_OK;
 }
@@ -77,10 +75,8 @@ static enum qr_code collector_read_members(struct collector *c, const struct qr_
     for (const struct qr_json *v = qr_json_first(object); v; v = qr_json_next(v)) {
         struct qr_path path = qr_path_of("%s.%s", c->where, qr_json_key(v));
         struct qr_pauli_term term;
-        enum qr_code code =
-            qr_hamiltonian_parse_paulis(qr_json_key(v), path.s, c->n_qubits, &term, c->err);
-        if (!code) code = collector_add_term(c, &term, v, path.s);
-        if (code) return code;
+        QR_TRY(qr_hamiltonian_parse_paulis(qr_json_key(v), path.s, c->n_qubits, &term, c->err));
+        QR_TRY(collector_add_term(c, &term, v, path.s));
     }
     return QR_OK;
 }
@@ -89,24 +85,23 @@ static enum qr_code collector_read_lists(struct collector *c, const struct qr_js
                                          const struct qr_json *coeffs) {
     struct qr_path path = qr_path_of("%s.coeffs", c->where);
     size_t i = 0;
-    enum qr_code code = qr_json_want(coeffs, path.s, QR_JSON_ARRAY, c->err);
+    QR_TRY(qr_json_want(coeffs, path.s, QR_JSON_ARRAY, c->err));
     path = qr_path_of("%s.ops", c->where);
-    if (!code) code = qr_json_want(ops, path.s, QR_JSON_ARRAY, c->err);
-    if (!code && qr_json_size(ops) != qr_json_size(coeffs))
-        code = qr_fail(c->err, QR_INVALID_ARGUMENT,
+    QR_TRY(qr_json_want(ops, path.s, QR_JSON_ARRAY, c->err));
+    if (qr_json_size(ops) != qr_json_size(coeffs))
+        return qr_fail(c->err, QR_INVALID_ARGUMENT,
                        "%s: %zu ops but %zu coeffs; give one coefficient for each op", c->where,
                        qr_json_size(ops), qr_json_size(coeffs));
-    if (code) return code;
     const struct qr_json *number = qr_json_first(coeffs);
-    for (const struct qr_json *v = qr_json_first(ops); v && !code; v = qr_json_next(v)) {
+    for (const struct qr_json *v = qr_json_first(ops); v; v = qr_json_next(v)) {
         struct qr_pauli_term term;
         path = qr_path_of("%s.ops[%zu]", c->where, i);
-        code = collector_read_text(c, v, path.s, &term);
+        QR_TRY(collector_read_text(c, v, path.s, &term));
         path = qr_path_of("%s.coeffs[%zu]", c->where, i++);
-        if (!code) code = collector_add_term(c, &term, number, path.s);
+        QR_TRY(collector_add_term(c, &term, number, path.s));
         number = qr_json_next(number);
     }
-    return code;
+    return QR_OK;
 }
 
 enum qr_code qr_hamiltonian_from_json(const struct qr_json *v, const char *where, unsigned n_qubits,
@@ -129,11 +124,9 @@ enum qr_code qr_hamiltonian_from_json(const struct qr_json *v, const char *where
 
 static enum qr_code hamiltonian_read_json(struct qr_bytes text, const char *what, unsigned n_qubits,
                                           struct qr_observable *ret, struct qr_err *err) {
-    struct qr_json *tree = NULL;
-    enum qr_code code = qr_json_parse(text, what, &tree, err);
-    if (!code) code = qr_hamiltonian_from_json(tree, what, n_qubits, ret, err);
-    qr_json_free(tree);
-    return code;
+    qr_auto(qr_json_free_p) struct qr_json *tree = NULL;
+    QR_TRY(qr_json_parse(text, what, &tree, err));
+    return qr_hamiltonian_from_json(tree, what, n_qubits, ret, err);
 }
 
 enum qr_code qr_hamiltonian_read(struct qr_bytes text, const char *what, unsigned n_qubits,

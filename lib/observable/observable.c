@@ -176,8 +176,7 @@ static enum qr_code observable_read_sum(struct observable_reader *r, struct qr_t
         }
         if (i == MAX_TERMS) return observable_fail(r, "more than %d terms", MAX_TERMS);
         struct qr_pauli_term term;
-        enum qr_code code = observable_read_term(r, &term);
-        if (code) return code;
+        QR_TRY(observable_read_term(r, &term));
         term.coefficient *= sign;
         qr_term_list_add(l, &term);
     }

@@ -267,9 +267,8 @@ static enum qr_code sample_s(const struct qr_validation *v, double *ret, struct 
                                        .engine =
                                            streams ? QR_ENGINE_STREAMING : QR_ENGINE_STATEVECTOR};
         double flop_per_s;
-        enum qr_code code = qr_isa_parse(v->settings.isa, &small.isa, err);
-        if (code == QR_OK) code = qr_measure_flop_rate(&small, &flop_per_s, err);
-        if (code != QR_OK) return code;
+        QR_TRY(qr_isa_parse(v->settings.isa, &small.isa, err));
+        QR_TRY(qr_measure_flop_rate(&small, &flop_per_s, err));
         struct qr_sim_report *r = qr_sim_report_new(l.plan, &opt);
         *ret += r->flop / (double)opt.n_samples * (double)l.n_filters / flop_per_s;
         qr_sim_report_free(r);
@@ -287,8 +286,7 @@ static enum qr_code choose_timing(const struct qr_validation *v, struct timing *
     double one_s;
     *ret = (struct timing){.kind = QR_TIMING_MEASURED, .samples = wave, .scale = 1};
     if (first == qr_model_n_layers(l->model)) return QR_OK;
-    enum qr_code code = sample_s(v, &one_s, err);
-    if (code != QR_OK) return code;
+    QR_TRY(sample_s(v, &one_s, err));
     one_s /= (double)l->n_threads / v->facts.lanes; /* threads per micro-batch */
     if (size > batch) size = batch;
     /* One sample takes as long as this many together. */

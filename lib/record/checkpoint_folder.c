@@ -12,8 +12,7 @@ enum qr_code qr_checkpoint_folder_open(const char *url, struct qr_checkpoint_fol
     struct qr_checkpoint_folder p = {0};
     for (size_t n = strlen(bare); n > 1 && bare[n - 1] == '/'; n--) bare[n - 1] = 0;
     full = qr_xasprintf("%s/LATEST", bare);
-    enum qr_code code = qr_store_resolve(full, &p.at.store, &p.dir, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_store_resolve(full, &p.at.store, &p.dir, err));
     char *slash = strrchr(p.dir, '/');
     if (!slash) {
         qr_checkpoint_folder_close(&p);

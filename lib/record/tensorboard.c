@@ -117,8 +117,7 @@ static enum qr_code tensorboard_flush(struct qr_tensorboard *t, struct qr_err *e
         if (!qr_buf_ok(&r->held))
             return qr_fail(err, QR_RESOURCE_EXHAUSTED,
                            "TensorBoard events of one step exceed %d bytes", BUFFER_MAX_BYTES);
-        enum qr_code code = qr_appender_write(r->file, qr_buf_view(&r->held), err);
-        if (code != QR_OK) return code;
+        QR_TRY(qr_appender_write(r->file, qr_buf_view(&r->held), err));
         r->bytes += r->held.n;
         qr_buf_clear(&r->held);
         if (t->opt.wrote) t->opt.wrote(t->opt.wrote_ctx, r->name, r->bytes);

@@ -367,9 +367,9 @@ static enum qr_code subject_token(struct qr_gcs_auth *a, struct qr_buf *ret, str
                        "credentials %s: credential_source has neither a file nor a url; other "
                        "sources are not supported",
                        a->path);
-    enum qr_code code = file ? qr_file_read(file, MAX_TOKEN_BYTES, ret, err)
-                             : fetch_subject(a, source, url, ret, err);
-    if (code != QR_OK) return qr_wrap(err, "cannot read the subject token");
+    if ((file ? qr_file_read(file, MAX_TOKEN_BYTES, ret, err)
+              : fetch_subject(a, source, url, ret, err)) != QR_OK)
+        return qr_wrap(err, "cannot read the subject token");
     /* A malformed file is final; the reply of a server may have been truncated. */
     if (strcmp(qr_json_text(qr_json_get(format, "type"), "text"), "json") == 0)
         QR_TRY(extract_subject(a, format, file ? QR_INVALID_ARGUMENT : QR_UNAVAILABLE, ret, err));

@@ -35,14 +35,10 @@ void train_swap(struct train_run *r, const uint8_t digest[16]) {
 static enum qr_code fetch_state(struct train_run *r, const struct qr_group_start *start,
                                 struct qr_err *err) {
     qr_buf_clear(&r->bytes);
-    enum qr_code code = qr_group_fetch(r->opt->group, &r->bytes, err);
-    if (code == QR_OK)
-        code =
-            qr_transfer_decode(qr_buf_view(&r->bytes), start->base_reductions, start->base_digest,
-                               &r->spare, r->next_gradient, &r->fetched_lines, err);
-    if (code == QR_OK)
-        code = qr_group_apply(r->opt->group, start->base_reductions, start->base_digest, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_group_fetch(r->opt->group, &r->bytes, err));
+    QR_TRY(qr_transfer_decode(qr_buf_view(&r->bytes), start->base_reductions, start->base_digest,
+                              &r->spare, r->next_gradient, &r->fetched_lines, err));
+    QR_TRY(qr_group_apply(r->opt->group, start->base_reductions, start->base_digest, err));
     train_swap(r, start->base_digest);
     qr_pod_time_reset(&r->pod_time, qr_now_ns(r->opt->clock));
     r->lines = r->fetched_lines;
@@ -80,8 +76,8 @@ static enum qr_code resume_from_spare(struct train_run *r, const char *goes, con
 static enum qr_code reload_checkpoint(struct train_run *r, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
     bool found = false;
-    enum qr_code code = o->reload ? o->reload(o->reload_ctx, &r->spare, &found, err) : QR_OK;
-    if (code != QR_OK) return qr_wrap(err, "go back to the last checkpoint");
+    if (o->reload && o->reload(o->reload_ctx, &r->spare, &found, err) != QR_OK)
+        return qr_wrap(err, "go back to the last checkpoint");
     if (!found) train_begin_state(r, &r->spare);
     return resume_from_spare(r, "went back to",
                              found ? "the last checkpoint" : "there is no newer checkpoint", err);

@@ -89,8 +89,7 @@ static enum qr_code run_reduction(struct train_run *r, const struct qr_step_work
     size_t left = 0;
     bool votes = w->range.begin == w->range.end;
     if (!votes) c.n_micro_batches = qr_stepper_micro_batches(r->stepper, w);
-    enum qr_code code = qr_group_open_reduction(g, c.n_micro_batches, &left, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_group_open_reduction(g, c.n_micro_batches, &left, err));
     if (!votes) {
         c.n = qr_stepper_vector_length(r->stepper, w->kind);
         c.n_by_rank = r->view.n_members;
@@ -102,7 +101,7 @@ static enum qr_code run_reduction(struct train_run *r, const struct qr_step_work
     }
     int64_t began_ns = qr_now_ns(r->opt->clock), span_ns = qr_span_begin();
     bool alone = r->view.n_members == 1;
-    code = qr_group_reduce(g, &c, alone ? NULL : r->own_sum, err);
+    enum qr_code code = qr_group_reduce(g, &c, alone ? NULL : r->own_sum, err);
     r->sum = alone ? c.vector : r->own_sum;
     qr_span_end(span_ns, QR_SPAN_REDUCE, NULL, c.n);
     qr_count_time(QR_REDUCE_TIME, qr_now_ns(r->opt->clock) - began_ns);

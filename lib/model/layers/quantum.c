@@ -55,9 +55,8 @@ static enum qr_code quantum_make(struct qr_layer *l, const struct qr_layer_optio
         return qr_fail(err, QR_INVALID_ARGUMENT, "%u filters: at most %d", o->n_filters,
                        MAX_FILTERS);
     q->circuit = qr_circuit_copy(o->circuit);
-    enum qr_code code = quantum_compile(l, o, place, err);
-    if (code == QR_OK) code = quantum_compile_watched(q, o, place, err);
-    if (code != QR_OK) return code;
+    QR_TRY(quantum_compile(l, o, place, err));
+    QR_TRY(quantum_compile_watched(q, o, place, err));
     q->n_filters = o->n_filters;
     q->n_theta = q->circuit->n_params;
     q->n_readouts_each = o->n_readouts;
