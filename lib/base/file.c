@@ -169,7 +169,7 @@ static enum qr_code dir_make_parent(const char *path, struct qr_err *err) {
     return qr_dir_make(dir, err);
 }
 
-static int file_write_all(int fd, struct qr_bytes b) {
+int qr_fd_write(int fd, struct qr_bytes b) {
     while (b.n) {
         ssize_t n = write(fd, b.p, b.n);
         if (n < 0 && errno == EINTR) continue;
@@ -214,7 +214,7 @@ enum qr_code qr_file_replace(const char *path, struct qr_bytes content, struct q
     qr_auto(qr_free_p) char *tmp = qr_file_temporary(path);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) return qr_fail_errno(err, errno, "cannot write %s", path);
-    int sys = file_write_all(fd, content);
+    int sys = qr_fd_write(fd, content);
     if (!sys && fsync(fd) != 0) sys = errno;
     if (close(fd) != 0 && !sys) sys = errno;
     if (!sys && rename(tmp, path) != 0) sys = errno;
@@ -228,7 +228,7 @@ enum qr_code qr_dir_writable(const char *path, struct qr_err *err) {
     qr_auto(qr_free_p) char *probe = qr_xasprintf("%s/.qring-probe-XXXXXX", path);
     int fd = mkostemp(probe, O_CLOEXEC);
     if (fd < 0) return qr_fail_errno(err, errno, "cannot write to directory %s", path);
-    int sys = file_write_all(fd, qr_bytes_of_string("probe\n"));
+    int sys = qr_fd_write(fd, qr_bytes_of_string("probe\n"));
     if (close(fd) != 0 && !sys) sys = errno;
     if (unlink(probe) != 0 && !sys) sys = errno;
     return sys ? qr_fail_errno(err, sys, "cannot write to directory %s", path) : QR_OK;
@@ -254,7 +254,7 @@ enum qr_code qr_appender_open(const char *path, bool truncate, struct qr_appende
 
 enum qr_code qr_appender_write(struct qr_appender *a, struct qr_bytes bytes, struct qr_err *err) {
     off_t before = lseek(a->fd, 0, SEEK_END);
-    int sys = file_write_all(a->fd, bytes);
+    int sys = qr_fd_write(a->fd, bytes);
     if (!sys) return QR_OK;
     if (before >= 0 && ftruncate(a->fd, before) != 0) /* a partial record remains */
         return qr_fail_errno(err, sys, "cannot write %s (its last line may be incomplete)",

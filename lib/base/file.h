@@ -36,6 +36,8 @@ QR_MUST_CHECK enum qr_code qr_file_read(const char *path, size_t max_bytes, stru
                                         struct qr_err *err);
 /* Reads standard input to its end, as qr_file_read does. Blocks. */
 QR_MUST_CHECK enum qr_code qr_input_read(size_t max_bytes, struct qr_buf *ret, struct qr_err *err);
+/* Writes all bytes; returns 0 or errno. */
+int qr_fd_write(int fd, struct qr_bytes b);
 /* Replaces a file atomically: writes a temporary file beside path, fsync, rename, fsync of the
  * directory. Creates missing parent directories. Several processes may replace one path
  * concurrently.

@@ -104,7 +104,3 @@ void qr_fixed_sum_bytes(qr_fixed *restrict ret, const qr_fixed *restrict a,
 void qr_fixed_load(qr_fixed *restrict ret, const uint8_t *restrict le, size_t n) {
     if (n) memcpy(ret, le, n * QR_FIXED_BYTES);
 }
-
-void qr_fixed_store(uint8_t *restrict ret_le, const qr_fixed *restrict v, size_t n) {
-    if (n) memcpy(ret_le, v, n * QR_FIXED_BYTES);
-}

@@ -32,6 +32,5 @@ void qr_fixed_add_bytes(qr_fixed *restrict acc, const uint8_t *restrict le, size
 void qr_fixed_sum_bytes(qr_fixed *restrict ret, const qr_fixed *restrict a,
                         const uint8_t *restrict le, size_t n);
 void qr_fixed_load(qr_fixed *restrict ret, const uint8_t *restrict le, size_t n);
-void qr_fixed_store(uint8_t *restrict ret_le, const qr_fixed *restrict v, size_t n);
 
 #endif

@@ -98,8 +98,6 @@ bool qr_job_object_has(const struct qr_job_object *o, size_t kind, const struct 
 /* Appends the default of a key as JSON or as words; nothing: it is required or not set. */
 void qr_job_key_default(const struct qr_job_object *o, size_t kind, const struct qr_job_key *key,
                         struct qr_buf *ret);
-/* Appends the value of a regular key as JSON. */
-void qr_job_key_put(const struct qr_job_key *key, const void *at, struct qr_buf *ret);
 /* What a word of another program or a wrong place means here: "lr" -> "learning_rate"; NULL: not
  * known. */
 const char *qr_job_key_alias(const char *word);

@@ -82,7 +82,7 @@ enum qr_code qr_job_read_value(struct qr_job_reader *r, const struct qr_job_key 
     }
 }
 
-void qr_job_key_put(const struct qr_job_key *k, const void *at, struct qr_buf *ret) {
+static void job_key_put(const struct qr_job_key *k, const void *at, struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, 0);
     const char *text;
     switch (k->type) {
@@ -107,7 +107,7 @@ void qr_job_key_default(const struct qr_job_object *o, size_t kind, const struct
     if (k->value || k->required || k->type >= QR_KEY_TEXT) return;
     qr_auto(qr_free_p) struct qr_job *any = qr_xcalloc(1, sizeof *any); /* the largest struct */
     if (o->set_defaults) o->set_defaults(kind, any);
-    qr_job_key_put(k, (const char *)any + k->at, ret);
+    job_key_put(k, (const char *)any + k->at, ret);
 }
 
 /* ---- objects ---- */

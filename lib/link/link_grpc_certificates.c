@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "link/link_grpc_parts_impl.h"
 #include "link/link_grpc_tls.h"
@@ -42,24 +43,13 @@ struct link_grpc_certificates {
     char *ca;
 };
 
-static int memfd_write_all(int fd, struct qr_bytes b) {
-    while (b.n) {
-        ssize_t n = write(fd, b.p, b.n);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno;
-        b.p += n;
-        b.n -= (size_t)n;
-    }
-    return 0;
-}
-
 /* Creates a memory file with the pair at c->fd. Returns 0 or errno; after an error the old file
  * stays. */
 static int publish_pair(struct link_grpc_certificates *c) {
     const struct timespec times[2] = {{.tv_sec = c->version + 1}, {.tv_sec = c->version + 1}};
     qr_auto(qr_close_p) int fd = memfd_create("qring-certificate", MFD_CLOEXEC);
     if (fd < 0) return errno;
-    int sys = memfd_write_all(fd, qr_certificate_reload_pair(c->reload));
+    int sys = qr_fd_write(fd, qr_certificate_reload_pair(c->reload));
     if (!sys && futimens(fd, times) != 0) sys = errno;
     if (!sys && c->fd >= 0 && dup3(fd, c->fd, O_CLOEXEC) < 0) sys = errno;
     if (sys) return sys;

@@ -67,8 +67,6 @@ QR_MUST_CHECK enum qr_code qr_local_sweep_publish(const struct qr_local_sweep_op
  */
 QR_MUST_CHECK enum qr_code qr_local_sweep_delete(const struct qr_local_sweep_options *opt,
                                                  struct qr_sweep_board *board, struct qr_err *err);
-/* Returns whether SIGINT or SIGTERM is pending while they are blocked. For waits of stores. */
-bool qr_local_sweep_stopping(void);
 /* Returns OUT/trials/0007, or the same below a board's URL. Heap. */
 char *qr_local_trial_folder(const char *out, size_t trial);
 /* Returns the location of a trial's weights at a board that is not OUT, with a separate one for

@@ -15,7 +15,8 @@
 #include "record/checkpoint_folder.h"
 #include "store/store.h"
 
-bool qr_local_sweep_stopping(void) {
+/* Returns whether SIGINT or SIGTERM is pending while they are blocked. For waits of stores. */
+static bool sweep_slot_stopping(void) {
     sigset_t s;
     return sigpending(&s) == 0 && (sigismember(&s, SIGTERM) == 1 || sigismember(&s, SIGINT) == 1);
 }
@@ -357,7 +358,7 @@ static enum qr_code claim_next_trial(struct slot *s, bool *ret_mine, bool *ret_d
             if (qr_sweep_row_at(&s->rows, rung, t)->there || slot_now_ns() < s->until_ns[t])
                 continue;
             enum qr_code code = claim_trial(s, rung, t, ret_mine);
-            if (code != QR_OK || *ret_mine || qr_local_sweep_stopping()) return code;
+            if (code != QR_OK || *ret_mine || sweep_slot_stopping()) return code;
         }
         if (missing) return QR_OK;
     }
@@ -406,7 +407,7 @@ int qr_local_slot(const struct qr_local_sweep_options *opt, unsigned number, con
                      .elsewhere = strcmp(opt->board_url, opt->out) != 0};
     const struct qr_store_waits short_waits = {.deadline_ns = 4 * QR_SECOND,
                                                .stop_deadline_ns = QR_SECOND,
-                                               .stopping = qr_local_sweep_stopping,
+                                               .stopping = sweep_slot_stopping,
                                                .sleep = qr_sleep_ns};
     struct qr_sweep_board_options at = {.url = opt->board_url,
                                         .n_trials = w->n_trials,
@@ -427,8 +428,7 @@ int qr_local_slot(const struct qr_local_sweep_options *opt, unsigned number, con
         at.waits = &short_waits;
         if (qr_sweep_board_open(&at, &s.claims, &s.err) == QR_OK) out = slot_run(&s);
     }
-    if (out == FAILED && qr_local_sweep_stopping())
-        out = STOPPED; /* a store's wait was interrupted */
+    if (out == FAILED && sweep_slot_stopping()) out = STOPPED; /* a store's wait was interrupted */
     if (out == FAILED) qr_error(opt->log, "qring", "%s", s.err.msg);
     qr_sweep_board_close(s.board);
     qr_sweep_board_close(s.claims);

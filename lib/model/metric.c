@@ -89,13 +89,11 @@ static double actual_positives(const struct qr_metric_options *o, size_t k, cons
 
 /* ---- the table ---- */
 
-#define VAL_NAME(kind, name, ...) [kind] = "val_" name,
 const char *const qr_metric_names[QR_METRICS] = {QR_METRIC_ROWS(QR_ROW_NAME)};
-const char *const qr_val_metric_names[QR_METRICS] = {QR_METRIC_ROWS(VAL_NAME)};
 
 bool qr_metric_is_number(const char *name) {
-    return strcmp(name, qr_metric_names[QR_CONFUSION_MATRIX]) != 0 &&
-           strcmp(name, qr_val_metric_names[QR_CONFUSION_MATRIX]) != 0;
+    return strcmp(strncmp(name, "val_", 4) == 0 ? name + 4 : name,
+                  qr_metric_names[QR_CONFUSION_MATRIX]) != 0;
 }
 
 typedef double term_fn(const struct qr_metric_options *o, size_t k, const double *p,

@@ -39,8 +39,6 @@
 
 enum qr_metric { QR_METRIC_ROWS(QR_ROW_KIND) QR_METRICS };
 extern const char *const qr_metric_names[QR_METRICS];
-/* "val_accuracy" ...: of the validation samples */
-extern const char *const qr_val_metric_names[QR_METRICS];
 /* Whether the metric of this name is one number, shown in progress lines. The confusion matrix is
  * printed as a matrix instead. */
 bool qr_metric_is_number(const char *name);

@@ -15,8 +15,8 @@ static struct qr_bucket *bucket_of(struct qr_store *s) { return (struct qr_bucke
 /* ---- names ---- */
 
 /* A server would store a name that is not UTF-8 under another name, or reject it. */
-enum qr_code qr_bucket_check_prefix(const struct qr_bucket *b, const char *prefix,
-                                    struct qr_err *err) {
+static enum qr_code bucket_check_prefix(const struct qr_bucket *b, const char *prefix,
+                                        struct qr_err *err) {
     if (strlen(prefix) <= QR_BUCKET_MAX_NAME_BYTES && !strpbrk(prefix, "\r\n") &&
         qr_is_utf8(prefix))
         return QR_OK;
@@ -27,7 +27,7 @@ enum qr_code qr_bucket_check_prefix(const struct qr_bucket *b, const char *prefi
 
 enum qr_code qr_bucket_check_name(const struct qr_bucket *b, const char *name, struct qr_err *err) {
     size_t n = strlen(name);
-    QR_TRY(qr_bucket_check_prefix(b, name, err));
+    QR_TRY(bucket_check_prefix(b, name, err));
     if (n && name[n - 1] != '/' && b->api->is_name(name)) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT, "%s://%s/%.100s names no object: %s",
                    b->api->web.scheme, b->name, name, b->api->name_rule);
@@ -287,7 +287,7 @@ static enum qr_code bucket_list(struct qr_store *s, const char *prefix, struct q
     struct qr_bucket *b = bucket_of(s);
     const struct qr_web_call c = {prefix, "list", NULL};
     qr_auto(listing_fini) struct listing l = {.api = b->api};
-    QR_TRY(qr_bucket_check_prefix(b, prefix, err));
+    QR_TRY(bucket_check_prefix(b, prefix, err));
     for (int n = 0; n == 0 || l.page.next; n++) {
         if (n == MAX_PAGES)
             return qr_web_fail(&b->web_bucket, err, QR_RESOURCE_EXHAUSTED, prefix,
@@ -302,7 +302,7 @@ static enum qr_code bucket_list(struct qr_store *s, const char *prefix, struct q
 
 static enum qr_code bucket_check_writable(struct qr_store *s, const char *prefix,
                                           struct qr_err *err) {
-    QR_TRY(qr_bucket_check_prefix(bucket_of(s), prefix, err));
+    QR_TRY(bucket_check_prefix(bucket_of(s), prefix, err));
     return bucket_of(s)->api->check_writable(bucket_of(s), prefix, err);
 }
 

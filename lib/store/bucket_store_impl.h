@@ -113,9 +113,7 @@ QR_MUST_CHECK enum qr_code qr_bucket_send(struct qr_bucket *b, const struct qr_w
  * version now. */
 QR_MUST_CHECK enum qr_code qr_bucket_delete(struct qr_bucket *b, const struct qr_web_call *c,
                                             const struct qr_web_object *o, struct qr_err *err);
-/* INVALID_ARGUMENT: the name, or the start of a name, is malformed. */
-QR_MUST_CHECK enum qr_code qr_bucket_check_prefix(const struct qr_bucket *b, const char *prefix,
-                                                  struct qr_err *err);
+/* INVALID_ARGUMENT: the name is malformed. */
 QR_MUST_CHECK enum qr_code qr_bucket_check_name(const struct qr_bucket *b, const char *name,
                                                 struct qr_err *err);
 /* FAILED_PRECONDITION with the message of a lost swap. */

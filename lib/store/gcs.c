@@ -79,7 +79,8 @@ static enum qr_code gcs_refused(void *bucket, const struct qr_web_call *c,
 
 /* ---- metadata ---- */
 
-void qr_gcs_object_url(const struct qr_bucket *b, const char *name, struct qr_buf *ret) {
+/* Appends ".../o/NAME". */
+static void gcs_put_object_url(const struct qr_bucket *b, const char *name, struct qr_buf *ret) {
     qr_buf_printf(ret, "%s/storage/v1/b/%s/o/", b->base, b->name);
     qr_web_escape(ret, name);
 }
@@ -94,7 +95,7 @@ static enum qr_code gcs_stat(struct qr_bucket *b, const struct qr_web_call *c,
         .web = {.method = "GET", .read = qr_gcs_read_object, .ctx = ret}};
     qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
     char text[QR_WEB_TEXT_BYTES];
-    qr_gcs_object_url(b, c->name, &req.url);
+    gcs_put_object_url(b, c->name, &req.url);
     qr_buf_puts(&req.url, "?fields=size,generation,crc32c,metadata");
     QR_TRY(qr_bucket_send(b, c, &req, &reply, err));
     *ret_found = qr_web_success(reply.status);
@@ -119,7 +120,7 @@ static enum qr_code gcs_find_version(struct qr_bucket *b, const struct qr_web_ca
 
 static void gcs_build_get(const struct qr_bucket *b, const char *name,
                           const struct qr_web_object *o, struct qr_bucket_request *req) {
-    qr_gcs_object_url(b, name, &req->url);
+    gcs_put_object_url(b, name, &req->url);
     qr_buf_printf(&req->url, "?alt=media&generation=%llu", (unsigned long long)o->generation);
     /* Size and crc32c of a gzip object are those of the compressed bytes, which the server sends
      * only when the request accepts gzip. */
@@ -129,7 +130,7 @@ static void gcs_build_get(const struct qr_bucket *b, const char *name,
 static void gcs_build_remove(const struct qr_bucket *b, const char *name,
                              const struct qr_web_object *o, struct qr_bucket_request *req) {
     unsigned long long generation = o->generation;
-    qr_gcs_object_url(b, name, &req->url);
+    gcs_put_object_url(b, name, &req->url);
     qr_buf_printf(&req->url, "?generation=%llu&ifGenerationMatch=%llu", generation, generation);
 }
 

@@ -35,8 +35,6 @@ void qr_gcs_error_text(struct qr_bytes body, char *ret, size_t bytes);
 /* True when the body is a JSON error of this API. */
 bool qr_gcs_is_error(struct qr_bytes body);
 
-/* Appends ".../o/NAME". */
-void qr_gcs_object_url(const struct qr_bucket *b, const char *name, struct qr_buf *ret);
 /* Uploads under ifGenerationMatch: put of struct qr_bucket_api. */
 QR_MUST_CHECK enum qr_code qr_gcs_upload(struct qr_bucket *b, const struct qr_web_call *c,
                                          struct qr_bytes content, const struct qr_web_object *only,

@@ -1,6 +1,6 @@
 /* store/s3.h — S3 as a store: AWS, MinIO, Ceph, R2 and other servers with the S3 REST API.
  *
- * Usage     qr_s3_configure once; then qr_store_s3_new for each bucket, or qr_store_resolve.
+ * Usage     qr_store_s3_new for each bucket, or qr_store_configure once and qr_store_resolve.
  * Requests  put: one request (above 5 GiB INVALID_ARGUMENT, and nothing is sent), create-only by
  *           If-None-Match, replaced by If-Match; signed with the SHA-256 of the bytes and checked
  *           by their crc32c; a success whose reply was lost is recognized by the write id in the
@@ -23,10 +23,6 @@
 
 #include "store/aws/aws.h"
 #include "store/store.h"
-
-/* Sets the options of s3:// URLs; copied. qr_store_configure passes those of the environment, tests
- * pass their own. */
-void qr_s3_configure(const struct qr_s3_options *options);
 
 /* Opens a bucket; sends no request.
  *

@@ -9,8 +9,6 @@
 
 static struct qr_s3_options process_options; /* set once, before any thread starts */
 
-void qr_s3_configure(const struct qr_s3_options *o) { process_options = *o; }
-
 /* Returns the first of two variables that is set. */
 static const char *env_first(char *const *environment, const char *name, const char *other) {
     const char *value = qr_bucket_given(environment, name);
@@ -30,7 +28,7 @@ void qr_store_s3_configure(char *const *env, bool (*stopping)(void), const struc
     const char *own_credentials = env_first(env, "AWS_SHARED_CREDENTIALS_FILE", NULL),
                *own_config = env_first(env, "AWS_CONFIG_FILE", NULL);
     bool plain = qr_bucket_switch(env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
-    const struct qr_s3_options o = {
+    process_options = (struct qr_s3_options){
         .endpoint = plain ? NULL : env_first(env, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
         .sts_endpoint = plain ? NULL : env_first(env, "AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"),
         .region = env_first(env, "AWS_REGION", "AWS_DEFAULT_REGION"),
@@ -55,7 +53,6 @@ void qr_store_s3_configure(char *const *env, bool (*stopping)(void), const struc
         .ca_file = env_first(env, "AWS_CA_BUNDLE", NULL),
         .waits = qr_bucket_waits(stopping, log),
     };
-    qr_s3_configure(&o);
 }
 
 enum qr_code qr_store_s3_open(const char *url, const struct qr_store_waits *waits,

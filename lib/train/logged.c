@@ -40,8 +40,8 @@ void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const str
     }
 }
 
-size_t qr_logged_of(const struct qr_job *job, const struct qr_model *m,
-                    const struct qr_step_values *line, struct qr_named_value *ret) {
+static size_t logged_copy(const struct qr_job *job, const struct qr_model *m,
+                          const struct qr_step_values *line, struct qr_named_value *ret) {
     const struct qr_train_spec *t = &job->train;
     size_t n = 0;
     for (size_t i = 0; i < t->n_logged; i++)
@@ -66,7 +66,7 @@ void qr_logged_line(const struct qr_job *job, const struct qr_model *m,
                                  .metrics = ret_metrics,
                                  .n_metrics = n - 1,
                                  .logged = ret_logged,
-                                 .n_logged = qr_logged_of(job, m, line, ret_logged)};
+                                 .n_logged = logged_copy(job, m, line, ret_logged)};
 }
 
 double qr_logged_epoch(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,

@@ -28,13 +28,6 @@ _Static_assert((int)QR_LINE_VALUES >= 1 + (int)QR_MAX_METRICS + (int)QR_MAX_LOGG
  */
 void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
                    const double *gradient, struct qr_step_values *line);
-/* Returns the logged values of a line.
- *
- * Args:     ret  QR_MAX_LOGGED entries; names are borrowed from the job
- * Returns:  number of values
- */
-size_t qr_logged_of(const struct qr_job *job, const struct qr_model *m,
-                    const struct qr_step_values *line, struct qr_named_value *ret);
 /* Converts a line to the form that recorders write.
  *
  * Args:     ret_metrics  QR_LINE_VALUES entries, ret_logged QR_MAX_LOGGED entries; *ret borrows

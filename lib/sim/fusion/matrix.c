@@ -36,7 +36,8 @@ struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b) {
     return m;
 }
 
-struct qr_m4 qr_m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b) {
+/* a times the adjoint of b. */
+static struct qr_m4 m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b) {
     struct qr_m4 t QR_RAW;
     for (int r = 0; r < 4; r++)
         for (int c = 0; c < 4; c++)
@@ -54,7 +55,8 @@ static void embed_two_qubits(const struct qr_plan_op *op, const double complex *
         }
 }
 
-struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, bool derivative) {
+static struct qr_m4 m4_embed(const struct qr_plan_op *op, const double complex *m,
+                             bool derivative) {
     struct qr_m4 u QR_RAW;
     if (op->gate.n_targets == 2) {
         embed_two_qubits(op, m, &u);
@@ -82,9 +84,9 @@ struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, b
 /* A gate on one qubit has two nonzero entries per column. */
 struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op,
                             const double complex *m, bool derivative) {
-    if (!a) return qr_m4_embed(op, m, derivative);
+    if (!a) return m4_embed(op, m, derivative);
     if (op->gate.n_targets == 2 || op->has_control) {
-        struct qr_m4 u QR_RAW = qr_m4_embed(op, m, derivative);
+        struct qr_m4 u QR_RAW = m4_embed(op, m, derivative);
         return qr_m4_mul(a, &u);
     }
     struct qr_m4 p QR_RAW;
@@ -117,8 +119,8 @@ static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op
             }
         return qr_m4_mul_gate(s, op, g, true);
     }
-    struct qr_m4 a QR_RAW = qr_m4_embed(op, d, true), b QR_RAW = qr_m4_embed(op, u, false),
-                   g QR_RAW = qr_m4_mul_adjoint(&a, &b);
+    struct qr_m4 a QR_RAW = m4_embed(op, d, true), b QR_RAW = m4_embed(op, u, false),
+                   g QR_RAW = m4_mul_adjoint(&a, &b);
     return s ? qr_m4_mul(s, &g) : g;
 }
 

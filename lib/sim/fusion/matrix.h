@@ -21,13 +21,9 @@ struct qr_m4 {
 
 struct qr_m4 qr_m4_identity(void);
 struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b);
-/* a times the adjoint of b. */
-struct qr_m4 qr_m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b);
-/* Returns a gate's matrix in the frame of its fused gate. derivative: where the control does not
- * hold the entries are those of 0, not of the identity. */
-struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, bool derivative);
-/* Returns a times qr_m4_embed(op, m, derivative), or only the latter if a is NULL. Zeros may differ
- * in sign from those of the whole product. */
+/* Returns a times a gate's matrix in the frame of its fused gate, or only the latter if a is NULL.
+ * derivative: where the control does not hold the entries are those of 0, not of the identity.
+ * Zeros may differ in sign from those of the whole product. */
 struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op,
                             const double complex *m, bool derivative);
 /* Computes the 16 weights that turn the numbers of a cross matrix K into scale * Re Tr(s g
