@@ -19,7 +19,7 @@ const char qr_help_export[] =
     "  qring export out/qcnn --weights out/qcnn/weights.h5 --to qasm3\n"
     "\n"
     "Usage: qring export [JOB] --to FORMAT [FLAGS]\n"
-    "  --to FORMAT            qasm3 or qasm2: OpenQASM; cirq: JSON of Cirq; tfq: bytes of "
+    "  --to FORMAT            qasm3 or qasm2: OpenQASM; cirq: JSON of Cirq; tfq: npz of "
     "TensorFlow\n"
     "                         Quantum; python: a function of PennyLane. qasm2 has no symbols: it "
     "needs\n"

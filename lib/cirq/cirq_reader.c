@@ -81,13 +81,11 @@ enum qr_code cirq_term_add(struct cirq_reader *r, const char *path, double re, d
 
 static void put_term(const struct qr_pauli_term *t, const uint16_t *place, bool first,
                      struct qr_buf *to) {
-    struct qr_qubits all = t->x;
-    qr_qubits_add_all(&all, &t->z);
+    const struct qr_qubits all = qr_pauli_qubits(t);
     qr_buf_printf(to, "%s%.17g", first ? "" : " + ", t->coefficient);
     const char *between = "*";
     for (unsigned q = qr_qubits_first(&all); q < QR_MAX_QUBITS; q = qr_qubits_next(&all, q)) {
-        bool x = qr_qubits_has(&t->x, q), z = qr_qubits_has(&t->z, q);
-        qr_buf_printf(to, "%s%c%u", between, x && z ? 'Y' : x ? 'X' : 'Z', place[q]);
+        qr_buf_printf(to, "%s%c%u", between, qr_pauli_letter(t, q), place[q]);
         between = " ";
     }
 }

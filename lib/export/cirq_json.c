@@ -1,5 +1,5 @@
-/* export/cirq_json.c — Cirq's JSON (cirq.read_json): native gates are Cirq's, symbols sympy's.
- * Start reading at export_cirq(). */
+/* export/cirq_json.c — Cirq's JSON (cirq.read_json): native gates are Cirq's, symbols sympy's; with
+ * read-outs a list of the circuit and a PauliSum for each. Start reading at export_cirq(). */
 #include <math.h>
 #include <stdio.h>
 
@@ -198,6 +198,37 @@ static enum qr_code put_moments(struct cirq_writer *w) {
     return QR_OK;
 }
 
+/* ---- read-outs ---- */
+
+static void put_term(struct cirq_writer *w, const struct qr_pauli_term *t) {
+    const struct qr_qubits all = qr_pauli_qubits(t);
+    qr_json_open(&w->json, '[');
+    qr_json_open(&w->json, '[');
+    for (unsigned q = qr_qubits_first(&all); q < QR_MAX_QUBITS; q = qr_qubits_next(&all, q)) {
+        qr_json_open(&w->json, '[');
+        put_qubit(w, q);
+        open_type(w, (char[]){'_', 'P', 'a', 'u', 'l', 'i', qr_pauli_letter(t, q), 0});
+        qr_json_key_number(&w->json, "exponent", 1);
+        qr_json_key_number(&w->json, "global_shift", 0);
+        qr_json_close(&w->json, '}');
+        qr_json_close(&w->json, ']');
+    }
+    qr_json_close(&w->json, ']');
+    open_type(w, "complex");
+    qr_json_key_number(&w->json, "real", t->coefficient);
+    qr_json_key_number(&w->json, "imag", 0);
+    qr_json_close(&w->json, '}');
+    qr_json_close(&w->json, ']');
+}
+
+static void put_sum(struct cirq_writer *w, const struct qr_observable *o) {
+    open_type(w, "PauliSum");
+    qr_json_key_open(&w->json, "items", '[');
+    for (size_t i = 0; i < o->n_terms; i++) put_term(w, &o->terms[i]);
+    qr_json_close(&w->json, ']');
+    qr_json_close(&w->json, '}');
+}
+
 enum qr_code export_cirq(const struct qr_export *what, struct qr_buf *to, struct qr_err *err) {
     /* Parameters keep any name, and columns have those of OpenQASM. */
     struct export_qasm_names names = export_qasm_names(what->circuit);
@@ -205,10 +236,13 @@ enum qr_code export_cirq(const struct qr_export *what, struct qr_buf *to, struct
                             .columns = names.columns,
                             .json = qr_json_writer(to, 0),
                             .err = err};
+    if (what->n_readouts) qr_json_open(&w.json, '[');
     open_type(&w, "Circuit");
     qr_json_key_open(&w.json, "moments", '[');
     enum qr_code code = put_moments(&w);
     close_operation(&w);
+    for (size_t i = 0; i < what->n_readouts; i++) put_sum(&w, &what->readouts[i]);
+    if (what->n_readouts) qr_json_close(&w.json, ']');
     qr_buf_puts(to, "\n");
     export_qasm_names_fini(&names);
     return code;

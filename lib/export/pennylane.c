@@ -75,13 +75,11 @@ static void put_basic(void *context, const struct qr_basic_gate *b) {
 
 /* qml.PauliX(0) @ qml.PauliZ(1) */
 static void put_term(struct qr_buf *to, const struct qr_pauli_term *t) {
-    struct qr_qubits all = t->x;
+    const struct qr_qubits all = qr_pauli_qubits(t);
     const char *at = "";
-    qr_qubits_add_all(&all, &t->z);
     if (qr_qubits_is_empty(&all)) qr_buf_puts(to, "qml.Identity(0)");
     for (unsigned q = qr_qubits_first(&all); q < QR_MAX_QUBITS; q = qr_qubits_next(&all, q)) {
-        bool x = qr_qubits_has(&t->x, q), z = qr_qubits_has(&t->z, q);
-        qr_buf_printf(to, "%sqml.Pauli%c(%u)", at, x && z ? 'Y' : x ? 'X' : 'Z', q);
+        qr_buf_printf(to, "%sqml.Pauli%c(%u)", at, qr_pauli_letter(t, q), q);
         at = " @ ";
     }
 }

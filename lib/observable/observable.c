@@ -189,8 +189,7 @@ static char *observable_canonical_text(const struct qr_observable *o) {
         double size = fabs(t->coefficient);
         if (i > 0) qr_buf_puts(&text, t->coefficient < 0 ? " - " : " + ");
         else if (t->coefficient < 0) qr_buf_puts(&text, "-");
-        struct qr_qubits on = t->x;
-        qr_qubits_add_all(&on, &t->z);
+        const struct qr_qubits on = qr_pauli_qubits(t);
         unsigned q = qr_qubits_first(&on), next;
         if (size != 1 || q == QR_MAX_QUBITS) {
             char number[32];
@@ -198,13 +197,9 @@ static char *observable_canonical_text(const struct qr_observable *o) {
             qr_buf_printf(&text, "%s%s", number, q < QR_MAX_QUBITS ? "*" : "");
         }
         for (; q < QR_MAX_QUBITS; q = next) {
-            bool x = qr_qubits_has(&t->x, q), z = qr_qubits_has(&t->z, q);
             next = qr_qubits_next(&on, q);
-            qr_buf_printf(&text, "%c%u%s",
-                          x && z ? 'Y'
-                          : x    ? 'X'
-                                 : 'Z',
-                          q, next < QR_MAX_QUBITS ? " " : "");
+            qr_buf_printf(&text, "%c%u%s", qr_pauli_letter(t, q), q,
+                          next < QR_MAX_QUBITS ? " " : "");
         }
     }
     return (char *)QR_MOVE(text.p);

@@ -18,6 +18,15 @@ struct qr_pauli_term {
     double coefficient;
     struct qr_qubits x, z;
 };
+static inline struct qr_qubits qr_pauli_qubits(const struct qr_pauli_term *t) {
+    struct qr_qubits all = t->x;
+    qr_qubits_add_all(&all, &t->z);
+    return all;
+}
+/* The Pauli on one of these qubits. */
+static inline char qr_pauli_letter(const struct qr_pauli_term *t, unsigned qubit) {
+    return (char)(!qr_qubits_has(&t->x, qubit) ? 'Z' : qr_qubits_has(&t->z, qubit) ? 'Y' : 'X');
+}
 struct qr_observable {
     size_t n_terms;
     struct qr_pauli_term *terms; /* owned; like terms merged, in order of first appearance */

@@ -235,6 +235,15 @@ static enum qr_code declare_leaf(struct qasm_reader *r, uint32_t token, const ch
     return qasm_leaf(r, token, data, text, &r->cells[r->pool[items->first + i]]);
 }
 
+/* Whether an earlier free symbol has the name: input float x, and then x_. */
+static bool leaf_is_taken(const struct qasm_reader *r, const char *name, size_t n) {
+    for (size_t i = 0; i < r->n_leaves; i++) {
+        const char *leaf = r->leaves[i];
+        if (strncmp(leaf, name, n) == 0 && (!leaf[n] || leaf[n] == '[')) return true;
+    }
+    return false;
+}
+
 /* input float name; */
 static enum qr_code declare_input(struct qasm_reader *r) {
     struct qasm_selection shape;
@@ -258,12 +267,12 @@ static enum qr_code declare_input(struct qasm_reader *r) {
         return qasm_refuse(r, token, "a free symbol's name has at most %d bytes; shorten it",
                            QR_EXPRESSION_NAME - 10);
     bool data = input_column(r, name, &column);
-    bool underscore = n > 1 && text[n - 1] == '_';
-    if (underscore) text[n - 1] = 0;
-    if (!data && underscore && !qr_expression_is_name(text))
-        return qasm_refuse(r, token, "this name is reserved for '%s'; choose another", text);
-    if (underscore) text[n - 1] = '_';
-    if (!qr_expression_is_name(text)) text[n++] = '_', text[n] = 0;
+    bool reserved = !qr_expression_is_name(text), underscore = n > 1 && text[n - 1] == '_';
+    if (reserved) text[n++] = '_', text[n] = 0;
+    else if (underscore)
+        text[n - 1] = 0, reserved = !qr_expression_is_name(text), text[n - 1] = '_';
+    if (!data && reserved && leaf_is_taken(r, text, (size_t)n))
+        return qasm_refuse(r, token, "an earlier input is named '%s' too; choose another", text);
     QR_TRY(declare_cells(r, token, name, &shape));
     const struct qasm_selection items = r->symbols[r->n_symbols - 1].items;
     if (data && items.n > QASM_INPUT_ELEMENTS)

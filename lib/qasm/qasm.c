@@ -120,10 +120,7 @@ bool qr_qasm_reserved(const char *name) {
         "floor",
         "mod",
         "popcount"};
-    size_t n = strlen(name);
-    qr_auto(qr_free_p) char *stem = qr_xstrndup(name, n > 1 && name[n - 1] == '_' ? n - 1 : n);
-    bool reserved =
-        qasm_stdgates_has(name, n) || !qr_expression_is_name(name) || !qr_expression_is_name(stem);
+    bool reserved = qasm_stdgates_has(name, strlen(name)) || !qr_expression_is_name(name);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) reserved |= !strcmp(words[i], name);
     return reserved;
 }

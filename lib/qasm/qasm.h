@@ -34,8 +34,8 @@ QR_MUST_CHECK enum qr_code qr_qasm_read(struct qr_bytes text,
                                         const struct qr_program_options *options,
                                         struct qr_program *ret, struct qr_buf *excerpt,
                                         struct qr_err *err);
-/* Whether a free symbol of OpenQASM 3 cannot have this name: a keyword, a constant, a function, a
- * gate of stdgates.inc, or a name that the reader gives to such a symbol (x_). */
+/* Whether a free symbol of OpenQASM 3 cannot have this name: a keyword, a constant, a function
+ * or a gate of stdgates.inc. */
 bool qr_qasm_reserved(const char *name);
 
 #endif

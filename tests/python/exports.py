@@ -6,13 +6,22 @@ Start reading at :func:`compare_exports`.
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 from functools import partial
 from typing import Any, Callable
 
 import numpy as np
 from random_circuits import qiskit_circuit, qiskit_evolution
-from unitary import MOST_QUBITS, WITHIN, compare_many, distance, qring, qring_unitary
+from unitary import (
+    MOST_QUBITS,
+    WITHIN,
+    Probe,
+    compare_many,
+    distance,
+    qring,
+    qring_unitary,
+)
 
 TFQ_WITHIN = 1e-4
 """TensorFlow Quantum's numbers have six decimals: 1.6e-6 radians for each of 28 at most, which a
@@ -54,7 +63,7 @@ def random_qring(rng: np.random.Generator) -> tuple[qring.Circuit, dict[str, flo
     return circuit, {name: float(rng.uniform(-3, 3)) for name in ("a", "b", "theta", "w_1")}
 
 
-def pennylane_unitary(text: str, n: int, values: dict[str, float]) -> Any:
+def pennylane_unitary(text: str, n: int, values: dict[str, float], _: Probe) -> Any:
     """Return the matrix of the function in a Python file that qring wrote."""
     import pennylane as qml
 
@@ -65,7 +74,7 @@ def pennylane_unitary(text: str, n: int, values: dict[str, float]) -> Any:
     return qml.matrix(circuit.func, wire_order=range(n))(*w)
 
 
-def qiskit_unitary(text: str, n: int, values: dict[str, float]) -> Any:
+def qiskit_unitary(text: str, n: int, values: dict[str, float], _: Probe) -> Any:
     """Return Qiskit's matrix of an OpenQASM text."""
     read = qiskit_circuit(text)
     if read is None:
@@ -73,21 +82,31 @@ def qiskit_unitary(text: str, n: int, values: dict[str, float]) -> Any:
     return qiskit_evolution(read)(values, None)
 
 
-def pytket_unitary(text: str, n: int, values: dict[str, float]) -> Any:
+def pytket_unitary(text: str, n: int, values: dict[str, float], _: Probe) -> Any:
     """Return pytket's matrix of an OpenQASM 2 text."""
     from pytket.qasm import circuit_from_qasm_str
 
     return circuit_from_qasm_str(text).get_unitary()
 
 
-def cirq_unitary(text: str, n: int, values: dict[str, float]) -> Any:
+def check_sums(sums: Any, qubits: Any, probe: Probe, within: float) -> None:
+    """Raise ValueError unless Cirq's PauliSums are the observables of the probe."""
+    numbers = {q: i for i, q in enumerate(qubits)}
+    found = [s.expectation_from_state_vector(probe.state, numbers).real for s in sums]
+    if not np.max(np.abs(found - probe.values(probe.state))) <= within:
+        raise ValueError(f"the read-outs are {sums}, not {probe.observables}")
+
+
+def cirq_unitary(text: str, n: int, values: dict[str, float], probe: Probe) -> Any:
     """Return Cirq's matrix of its JSON."""
     import cirq
 
-    return cirq.unitary(cirq.resolve_parameters(cirq.read_json(json_text=text), values))
+    circuit, *sums = cirq.read_json(json_text=text)
+    check_sums(sums, cirq.LineQubit.range(n), probe, WITHIN)
+    return cirq.unitary(cirq.resolve_parameters(circuit, values))
 
 
-def cirq_qasm_unitary(text: str, n: int, values: dict[str, float]) -> Any:
+def cirq_qasm_unitary(text: str, n: int, values: dict[str, float], _: Probe) -> Any:
     """Return Cirq's matrix of an OpenQASM 2 text."""
     import cirq
     from cirq.contrib.qasm_import import circuit_from_qasm
@@ -96,19 +115,22 @@ def cirq_qasm_unitary(text: str, n: int, values: dict[str, float]) -> Any:
     return circuit_from_qasm(text).unitary(qubit_order=qubits, qubits_that_should_be_present=qubits)
 
 
-def tfq_unitary(text: bytes, n: int, values: dict[str, float]) -> Any:
+def tfq_unitary(text: bytes, n: int, values: dict[str, float], probe: Probe) -> Any:
     """Return Cirq's matrix of a program that TensorFlow Quantum reads."""
     import cirq
     import tensorflow as tf
     import tensorflow_quantum as tfq
 
-    circuit = tfq.from_tensor(tf.constant([text]))[0]
+    arrays = np.load(io.BytesIO(text))
+    circuit = tfq.from_tensor(tf.constant(arrays["circuit"]))[0]
+    sums = tfq.from_tensor(tf.constant(arrays["readouts"]))
+    check_sums(sums, cirq.GridQubit.rect(1, n), probe, TFQ_WITHIN)
     return cirq.unitary(cirq.resolve_parameters(circuit, values))
 
 
 def compare_exports(count: int, seed: int) -> int:
     """Compare count random circuits in each format; return the number of failures."""
-    readers: dict[str, tuple[str, str, bool, Callable[[Any, int, dict[str, float]], Any]]] = {
+    readers: dict[str, tuple[str, str, bool, Callable[..., Any]]] = {
         "OpenQASM 3 by Qiskit": ("qiskit", "qasm3", False, qiskit_unitary),
         "OpenQASM 3 with numbers by Qiskit": ("qiskit", "qasm3", True, qiskit_unitary),
         "OpenQASM 2 by Qiskit": ("qiskit", "qasm2", True, qiskit_unitary),
@@ -125,9 +147,16 @@ def compare_exports(count: int, seed: int) -> int:
         if form == "tfq":  # it has numbers times one symbol
             numbers = "a*b" in json.dumps(circuit.to_json())
         used = {name: values[name] for name in qring.StateFunction(circuit).parameters}
-        text = circuit.export(form, parameters=list(used.values()) if numbers else None)
+        probe = Probe(rng, circuit.n_qubits)
+        text = circuit.export(
+            form,
+            probe.observables if form in ("cirq", "tfq") else (),
+            parameters=list(used.values()) if numbers else None,
+        )
         try:
-            error = distance(read(text, circuit.n_qubits, used), qring_unitary(circuit, used))
+            error = distance(
+                read(text, circuit.n_qubits, used, probe), qring_unitary(circuit, used)
+            )
         except Exception:
             print(text)
             raise

@@ -5,7 +5,9 @@
 
 #include "base/mem.h"
 #include "circuit/circuit_json.h"
+#include "cirq/cirq.h"
 #include "export/export.h"
+#include "format/npz.h"
 #include "qasm/qasm.h"
 #include "tests/ref/dense.h"
 #include "tests/t.h"
@@ -14,6 +16,9 @@ enum { QUBITS = 4, GATES = 12, CIRCUITS = 400, AMPLITUDES = 1 << 2 * QUBITS, MOS
 
 /* At most 200 gates, each with entries within a few 2^-53 of angles up to 20 half-turns. */
 #define TOLERANCE 1e-12
+/* TensorFlow Quantum's numbers are floats of six decimals: each of 3 in a gate is off by 1.6e-6
+ * radians, which a symbol multiplies by up to 3. */
+#define TFQ_TOLERANCE (3 * 3 * 1.6e-6 * GATES)
 
 /* The unitary as a state: each qubit is entangled with a second one before the circuit. */
 static void unitary(const struct qr_circuit *c, const double *theta, const double *x,
@@ -85,6 +90,86 @@ static struct qr_circuit *circuit_of(const char *json) {
     return c;
 }
 
+/* Reads what the format cirq or tfq writes; of npz the circuit and the read-outs. Those of the
+ * symbols x0 .. x9 that occur are columns, whose numbers are moved in x. */
+static struct qr_program read_model(const struct qr_buf *text, double *x) {
+    char names[10][4];
+    const char *inputs[10];
+    unsigned n_columns = 0;
+    struct qr_program q = {0};
+    struct qr_err err = {0};
+    for (unsigned i = 0; i < COUNT(names); i++) {
+        const char json[] = {'"', 'x', (char)('0' + i), '"'},
+                   protobuf[] = {0x12, 2, 'x', (char)('0' + i)};
+        snprintf(names[i], sizeof names[i], "x%u", i);
+        if (!memmem(text->p, text->n, json, 4) && !memmem(text->p, text->n, protobuf, 4)) continue;
+        inputs[n_columns] = names[i];
+        x[n_columns++] = x[i];
+    }
+    if (text->n > 2 && memcmp(text->p, "PK", 2) == 0) {
+        struct qr_npz_texts v[2];
+        struct qr_tfq_samples samples;
+        for (unsigned i = 0; i < 2; i++)
+            CHECK(!qr_npz_read_texts(qr_buf_view(text), "npz", i ? "readouts" : "circuit", 1 << 20,
+                                     &v[i], &err),
+                  "%s", err.msg);
+        const struct qr_tfq_model model = {.circuit = {v[0].bytes, v[0].n, v[0].width},
+                                           .readouts = {v[1].bytes, v[1].n, v[1].width}};
+        CHECK(!qr_tfq_read(&model, &q, &samples, &err), "%s", err.msg);
+        for (unsigned i = 0; i < 2; i++) qr_npz_texts_fini(&v[i]);
+        free(samples.x);
+    } else {
+        const struct qr_program_options options = {.inputs = inputs, .n_inputs = n_columns};
+        CHECK(!qr_cirq_read(qr_buf_view(text), &options, &q, &err), "%s\n%s", err.msg,
+              qr_buf_string(text));
+    }
+    if (!q.circuit) exit(1);
+    return q;
+}
+
+/* With symbols where the format has the circuit's functions of them, and with numbers. */
+static void check_model(const char *format, const struct qr_circuit *c, uint64_t seed) {
+    bool tfq = strcmp(format, "tfq") == 0;
+    double theta[MOST], x[MOST], used[MOST], worst;
+    double complex wanted[AMPLITUDES], found[AMPLITUDES];
+    const struct qr_export_format *f;
+    struct qr_err err = {0};
+    unsigned n_symbols = 0;
+    ref_random_numbers(seed, MOST, -3, 3, theta);
+    ref_random_numbers(~seed, MOST, 0.1, 0.9, x);
+    unitary(c, theta, x, wanted);
+    CHECK(!qr_export_format(format, &f, &err), "%s", err.msg);
+    for (int numbers = 1; numbers >= 0; numbers--) { /* read_model moves x */
+        const struct qr_export what = {
+            .circuit = c, .theta = numbers ? theta : NULL, .x = numbers ? x : NULL};
+        struct qr_buf text = {0};
+        enum qr_code code = qr_export(f, &what, &text, &err);
+        if (code == QR_UNIMPLEMENTED) { /* a function of symbols; TFQ's PhasedISwap */
+            CHECK(!numbers || tfq, "%s", err.msg);
+            qr_buf_free(&text);
+            continue;
+        }
+        CHECK(code == QR_OK, "%s", err.msg);
+        struct qr_program q = read_model(&text, x);
+        for (unsigned k = 0; k < q.circuit->n_params; k++)
+            for (unsigned i = 0; i < c->n_params; i++)
+                if (strcmp(q.circuit->param_names[k], c->param_names[i]) == 0) {
+                    used[k] = theta[i];
+                    n_symbols++;
+                }
+        CHECK(q.circuit->n_qubits == c->n_qubits, "%u", q.circuit->n_qubits);
+        CHECK(n_symbols == (numbers ? 0 : q.circuit->n_params), "%u of %u parameters", n_symbols,
+              q.circuit->n_params);
+        n_symbols = 0;
+        unitary(q.circuit, used, x, found);
+        worst = distance(found, wanted, 1u << 2 * c->n_qubits);
+        CHECK(worst < (tfq ? TFQ_TOLERANCE : TOLERANCE), "%s, seed %llu: %g\n%s", format,
+              (unsigned long long)seed, worst, qr_buf_string(&text));
+        qr_program_fini(&q);
+        qr_buf_free(&text);
+    }
+}
+
 /* With symbols: the same unitary for any numbers. With numbers: no symbols remain. */
 static void check_qasm(const char *format, const struct qr_circuit *c, uint64_t seed) {
     double theta[MOST], x[MOST], worst;
@@ -118,6 +203,8 @@ static void random_circuits(void) {
         struct qr_circuit *c = ref_random_circuit(seed, 2 + seed % (QUBITS - 1), GATES);
         check_qasm("qasm3", c, seed);
         check_qasm("qasm2", c, seed);
+        check_model("cirq", c, seed);
+        check_model("tfq", c, seed);
         qr_circuit_free(c);
     }
 }
@@ -151,9 +238,10 @@ static void expressions(void) {
 
 /* Names that OpenQASM cannot have are mapped, and stand in comments. */
 static void mapped_names(void) {
-    static const char *const names[] = {"h",    "a.b",  "a b",  "w",  "w[1]", "w[03]",
-                                        "x0",   "x_",   "sin_", "",   "a\nb", "z[70000]",
-                                        "pow_", "u[2]", "q",    "for"};
+    static const char *const names[] = {"h",   "a.b",  "a b", "w",    "w[1]",     "w[03]",
+                                        "x0",  "sin_", "",    "a\nb", "z[70000]", "pow_",
+                                        "for", "u[2]", "q",   "x_",   "β[1]",     "Δt"};
+    enum { FIRST_KEPT = 13 }; /* it and those after it are kept */
     struct qr_circuit *c = qr_circuit_new(1, 1);
     struct qr_err err = {0};
     struct qr_buf text;
@@ -172,16 +260,22 @@ static void mapped_names(void) {
                                         "input float[64] w_3; // w\n",
                                         "input float[64] w_1__4; // w[1]\n",
                                         "input float[64] x0;\n",
-                                        "input float[64] x__7; // x_\n",
+                                        "input float[64] x_;\n",
                                         "input float[64] x_0;\n",
-                                        "input float[64] sin__8; // sin_\n",
-                                        "input float[64] a_b_10; // a\\nb\n",
+                                        "input float[64] sin_;\n",
+                                        "input float[64] a_b_9; // a\\nb\n",
                                         "input array[float[64], 3] u;\n",
                                         "input float[64] q;\n",
                                         "qubit[1] q_;\n"};
     for (size_t i = 0; i < COUNT(lines); i++)
         CHECK(strstr(qr_buf_string(&text), lines[i]), "%s is not in\n%s", lines[i],
               qr_buf_string(&text));
+    for (unsigned i = FIRST_KEPT; i < COUNT(names); i++) {
+        bool kept = false;
+        for (unsigned k = 0; k < q.circuit->n_params; k++)
+            kept |= strcmp(q.circuit->param_names[k], names[i]) == 0;
+        CHECK(kept, "%s is lost\n%s", names[i], qr_buf_string(&text));
+    }
     qr_program_fini(&q);
     qr_buf_free(&text);
     qr_circuit_free(c);
@@ -204,6 +298,35 @@ static void readouts(void) {
         else
             CHECK(!q.n_readouts && strstr(qr_buf_string(&text), "\n// read-out 2: 0.5*Z0 Z1 - "),
                   "%s", qr_buf_string(&text));
+        qr_program_fini(&q);
+        qr_buf_free(&text);
+    }
+    for (size_t i = 0; i < COUNT(texts); i++) qr_observable_fini(&o[i]);
+    qr_circuit_free(c);
+}
+
+/* The formats that have observables: what is read back is what was written. */
+static void model_readouts(void) {
+    static const char *const texts[] = {"Z2", "0.25*X0 Y2 - Z1 + 2", "-Y1", "3"};
+    static const char *const formats[] = {"cirq", "tfq"};
+    struct qr_circuit *c = circuit_of("{\"qubits\": 3, \"gates\": [{\"gate\": \"RX\", "
+                                      "\"qubits\": [1], \"angle\": \"w\"}]}");
+    struct qr_observable o[COUNT(texts)], back;
+    struct qr_err err = {0};
+    for (size_t i = 0; i < COUNT(texts); i++)
+        CHECK(!qr_observable_parse(texts[i], 3, &o[i], &err), "%s", err.msg);
+    for (size_t f = 0; f < COUNT(formats); f++) {
+        struct qr_buf text = exported(formats[f], &(struct qr_export){c, o, COUNT(o), .x = NULL});
+        struct qr_program q = read_model(&text, NULL);
+        CHECK(q.circuit->n_qubits == 3 && q.circuit->n_params == 1 &&
+                  strcmp(q.circuit->param_names[0], "w") == 0 && q.n_readouts == COUNT(texts),
+              "%s: %zu read-outs", formats[f], q.n_readouts);
+        for (size_t i = 0; i < q.n_readouts; i++) {
+            CHECK(!qr_observable_parse(q.readouts[i], 3, &back, &err), "%s", err.msg);
+            CHECK(strcmp(back.text, o[i].text) == 0, "%s: %s is %s", formats[f], o[i].text,
+                  back.text);
+            qr_observable_fini(&back);
+        }
         qr_program_fini(&q);
         qr_buf_free(&text);
     }
@@ -313,6 +436,7 @@ int main(void) {
     expressions();
     mapped_names();
     readouts();
+    model_readouts();
     cirq();
     tfq();
     errors();

@@ -407,6 +407,7 @@ static const struct {
      "exceeds 1048576 gates", false},
     {"def f(qubit q) { f(q); } qubit q; f(q);", "column 18", "nested", false},
     {"bit[1000000000] c;", "column 5", "from 1 to 1048576", false},
+    {"input float x; input float x_; qubit q;", "column 28", "input is named 'x_' too", true},
     {"input float w; qubit q; float v = w; for int i in [0:60] { v = v + v; } U(v, 0, 0) q;",
      "column 73", "exceeds 1024 bytes", false},
 };

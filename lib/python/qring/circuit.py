@@ -544,6 +544,8 @@ class Circuit(GateMethods):
     ) -> Any:
         """Write the circuit for another program: a text, or bytes for ``tfq``.
 
+        With read-outs, ``cirq`` is a list of the circuit and PauliSums, and ``tfq`` an npz file.
+
         Parameters
         ----------
         format : str
