@@ -19,7 +19,7 @@ const char qr_help_export[] =
     "  qring export out/qcnn --weights out/qcnn/weights.h5 --to qasm3\n"
     "\n"
     "Usage: qring export [JOB] --to FORMAT [FLAGS]\n"
-    "  --to FORMAT            qasm3 or qasm2: OpenQASM; cirq: JSON of Cirq; tfq: npz of "
+    "  --to FORMAT            qasm3 or qasm2: OpenQASM; cirq: JSON of Cirq; tfq: bytes of "
     "TensorFlow\n"
     "                         Quantum; python: a function of PennyLane. qasm2 has no symbols: it "
     "needs\n"
@@ -28,6 +28,8 @@ const char qr_help_export[] =
     "  --inputs NUMBERS       numbers for the inputs, separated by commas: x[0], x[1] and so on\n"
     "  --layer N              number of the layer in the model, from 0 [the quantum layer]\n"
     "  --copy N               the copy whose weights are used, of a circuit with filters [0]\n"
+    "  --readouts             cirq and tfq with the read-outs: a list, an npz file [the circuit "
+    "alone]\n"
     "  --out FILE             path or URL [standard output]\n"
     "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
     "'model[1].units=8'\n"
@@ -35,6 +37,7 @@ const char qr_help_export[] =
 
 struct exported {
     const char *to, *weights, *inputs, *layer, *copy, *out; /* flags */
+    bool readouts;
     struct qr_overrides set;
     struct qr_job *job;
     struct qr_workload load;
@@ -116,9 +119,10 @@ static enum qr_code write_export(struct exported *e, const char *job, struct qr_
     QR_TRY(choose_layer(e, &at, err));
     const struct qr_model_layer l = qr_model_layer(e->load.model, at);
     const struct qr_quantum_options *q = &e->job->layers[at].quantum;
+    bool alone = qr_export_circuit_alone(format) && !e->readouts;
     struct qr_export what = {.circuit = l.circuit,
                              .readouts = q->readouts,
-                             .n_readouts = q->n_readouts,
+                             .n_readouts = alone ? 0 : q->n_readouts,
                              .title = e->job->name};
     QR_TRY(choose_weights(e, &l, &what.theta, err));
     if (e->inputs) QR_TRY(read_inputs(e, l.circuit->n_columns, err));
@@ -132,9 +136,13 @@ static enum qr_code write_export(struct exported *e, const char *job, struct qr_
 int qr_command_export(const struct qr_command *self, int argc, char **argv) {
     bool help;
     struct exported e = {.to = NULL};
-    const struct qr_flag flags[] = {{"--to", &e.to, NULL},         {"--weights", &e.weights, NULL},
-                                    {"--inputs", &e.inputs, NULL}, {"--layer", &e.layer, NULL},
-                                    {"--copy", &e.copy, NULL},     {"--out", &e.out, NULL}};
+    const struct qr_flag flags[] = {{"--to", &e.to, NULL},
+                                    {"--weights", &e.weights, NULL},
+                                    {"--inputs", &e.inputs, NULL},
+                                    {"--layer", &e.layer, NULL},
+                                    {"--copy", &e.copy, NULL},
+                                    {"--out", &e.out, NULL},
+                                    {"--readouts", NULL, &e.readouts}};
     struct qr_words words;
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, &e.set, 1,

@@ -13,17 +13,22 @@ struct qr_export_format {
     bool keeps_parameters; /* takes theta beside the symbols, instead of numbers in their place */
     bool numbers_only;
     bool needs_every_qubit; /* the qubits of a text are those of its gates */
+    bool circuit_alone;     /* expected by its readers; read-outs change the form */
 };
 static const struct qr_export_format formats[] = {
     {.name = "qasm3", .write = export_qasm3},
     {.name = "qasm2", .write = export_qasm2, .numbers_only = true},
-    {.name = "cirq", .write = export_cirq, .needs_every_qubit = true},
-    {.name = "tfq", .write = export_tfq, .needs_every_qubit = true},
+    {.name = "cirq", .write = export_cirq, .needs_every_qubit = true, .circuit_alone = true},
+    {.name = "tfq", .write = export_tfq, .needs_every_qubit = true, .circuit_alone = true},
     {.name = "python", .write = export_python, .keeps_parameters = true}};
 static const char format_names[] = "qasm3, qasm2, cirq, tfq, python";
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 const char *qr_export_formats(void) { return format_names; }
+
+bool qr_export_circuit_alone(const struct qr_export_format *format) {
+    return format->circuit_alone;
+}
 
 enum qr_code qr_export_format(const char *name, const struct qr_export_format **ret,
                               struct qr_err *err) {

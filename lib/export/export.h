@@ -32,6 +32,9 @@ const char *qr_export_formats(void);
  */
 QR_MUST_CHECK enum qr_code qr_export_format(const char *name, const struct qr_export_format **ret,
                                             struct qr_err *err);
+/* Whether the other program expects a circuit alone: with read-outs the text has another form
+ * (cirq: a list; tfq: an npz file). */
+bool qr_export_circuit_alone(const struct qr_export_format *format);
 /* Appends the circuit to *ret.
  *
  * Errors:   INVALID_ARGUMENT: the format has no symbols, and theta or x is missing; UNIMPLEMENTED:

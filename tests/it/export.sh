@@ -15,6 +15,21 @@ for form in cirq tfq python; do
     "$qring" export deploy/jobs/qcnn.json --to $form >"$work/out" || fail "export --to $form: exit $?"
     check "$form has a parameter by its name" grep -aq qconv20 "$work/out"
 done
+"$qring" export deploy/jobs/qcnn.json --to cirq >"$work/circuit" || fail "export: exit $?"
+check "Cirq's circuit stands alone" test "$(head -c 1 "$work/circuit")" = "{"
+"$qring" export deploy/jobs/qcnn.json --to tfq >"$work/program" || fail "export: exit $?"
+"$qring" export deploy/jobs/qcnn.json --to cirq --readouts >"$work/list" || fail "export --readouts: exit $?"
+"$qring" export deploy/jobs/qcnn.json --to tfq --readouts >"$work/model.npz" || fail "export --readouts: exit $?"
+for form in circuit program; do
+    "$qring" import "$work/$form" >"$work/said" || fail "import of $form: exit $?"
+done
+for form in list model.npz; do
+    "$qring" import "$work/$form" --layer >"$work/said" || fail "import of $form: exit $?"
+    check "$form has the read-outs" $python - "$work/said" <<'J'
+import json, sys
+assert json.load(open(sys.argv[1]))["readouts"] == ["Z4", "Z5", "Z6", "Z7"]
+J
+done
 "$qring" export deploy/jobs/qcnn.json --weights "$work/w.npz" --inputs 1,2,3,4,5,6,7,8 --to qasm3 --out "$work/numbers.qasm" ||
     fail "export: exit $?"
 check "no symbols remain" sh -c "! grep -q ^input '$work/numbers.qasm'"
