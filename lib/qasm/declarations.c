@@ -10,22 +10,25 @@ enum { MAX_BITS = 1 << 19 };
 
 /* ---- registers ---- */
 
+enum { SINGLE = -1 }; /* the size of what is no register */
+
 static enum qr_code read_size(struct qasm_reader *r, const char *what, int64_t most, int64_t *ret) {
     struct qasm_value v;
     QR_TRY(qasm_expect(r, '[', "'[' and a size"));
     uint32_t token = r->at;
     QR_TRY(qasm_expression(r, &v));
-    QR_TRY(qasm_integer(r, token, v, what, 1, most, ret));
+    QR_TRY(qasm_integer(r, token, v, what, 0, most, ret));
     return qasm_expect(r, ']', "']' after the size");
 }
 
 static enum qr_code declare_qubits(struct qasm_reader *r, uint32_t token, uint32_t name,
                                    int64_t n) {
-    struct qasm_symbol s = {
-        .kind = QASM_QUBITS,
-        .name = name,
-        .items = {
-            .qubits = true, .n_dims = n > 0, .n = n ? (uint32_t)n : 1, .dims = {(uint32_t)n}}};
+    struct qasm_symbol s = {.kind = QASM_QUBITS,
+                            .name = name,
+                            .items = {.qubits = true,
+                                      .n_dims = n >= 0,
+                                      .n = n >= 0 ? (uint32_t)n : 1,
+                                      .dims = {(uint32_t)n}}};
     if (r->in_gate || r->frame)
         return qasm_fail(r, token, "a definition declares no qubits; declare them outside");
     if (r->physical)
@@ -60,7 +63,7 @@ static enum qr_code declare_cells(struct qasm_reader *r, uint32_t token, uint32_
 /* qubit[n] q, qreg q[n], creg c[n] */
 static enum qr_code declare_register(struct qasm_reader *r) {
     bool old = !qasm_is_key(r, QASM_KEY_qubit), bits = qasm_is_key(r, QASM_KEY_creg);
-    int64_t n = 0;
+    int64_t n = SINGLE;
     uint32_t name;
     qasm_next(r);
     if (!old && qasm_is(r, '[')) QR_TRY(read_size(r, "the number of qubits", INT32_MAX, &n));
@@ -68,7 +71,7 @@ static enum qr_code declare_register(struct qasm_reader *r) {
     QR_TRY(qasm_expect_name(r, "the name of the register", &name));
     if (old && qasm_is(r, '[')) QR_TRY(read_size(r, "the size", INT32_MAX, &n));
     if (bits) {
-        struct qasm_selection shape = {.type = QASM_BIT, .n_dims = n > 0, .dims = {(uint32_t)n}};
+        struct qasm_selection shape = {.type = QASM_BIT, .n_dims = n >= 0, .dims = {(uint32_t)n}};
         QR_TRY(declare_cells(r, token, name, &shape));
     } else {
         QR_TRY(declare_qubits(r, token, name, n));

@@ -288,7 +288,7 @@ enum qr_code qasm_gate_call(struct qasm_reader *r) {
     while (is_modifier(r)) QR_TRY(read_modifier(r, &call));
     call.token = r->at;
     QR_TRY(qasm_expect_name(r, "the name of a gate", &call.name));
-    const struct qasm_symbol *found = qasm_find(r, call.name);
+    const struct qasm_symbol *found = qasm_find_called(r, call.name);
     struct qasm_symbol gate;
     bool defined = found && found->kind == QASM_GATE,
          phase = !found && r->version == 3 && r->names[call.name].bytes == 6 &&
@@ -296,6 +296,8 @@ enum qr_code qasm_gate_call(struct qasm_reader *r) {
     if (found && !defined)
         return qasm_fail(r, call.token, "'%.*s' is no gate; expected a gate or an assignment",
                          QASM_TEXT(r, call.name));
+    if (defined && !found->token)
+        return qasm_refuse(r, call.token, "an opaque gate has no definition; define it as a gate");
     if (defined) {
         gate = *found;
         n_angles = gate.n_angles;
@@ -346,6 +348,7 @@ static enum qr_code check_definition(struct qasm_reader *r, const struct qasm_sy
 
 enum qr_code qasm_gate_definition(struct qasm_reader *r) {
     struct qasm_symbol gate = {.kind = QASM_GATE, .number = r->n_symbols};
+    bool opaque = qasm_is_key(r, QASM_KEY_opaque);
     uint32_t token = ++r->at;
     QR_TRY(qasm_expect_name(r, "the name of the gate", &gate.name));
     gate.token = r->at;
@@ -353,10 +356,15 @@ enum qr_code qasm_gate_definition(struct qasm_reader *r) {
         QR_TRY(read_names(r, ')', "the name of an angle", &gate.n_angles));
         QR_TRY(qasm_expect(r, ')', "',' or ')' after an angle"));
     }
-    QR_TRY(read_names(r, '{', "the name of a qubit", &gate.n_qubits));
+    QR_TRY(read_names(r, opaque ? ';' : '{', "the name of a qubit", &gate.n_qubits));
     if (!gate.n_qubits || gate.n_qubits > QR_MAX_QUBITS)
         return qasm_fail(r, token, "a gate acts on 1 to %d qubits, not %u", QR_MAX_QUBITS,
                          gate.n_qubits);
+    if (opaque) {
+        gate.token = 0;
+        QR_TRY(qasm_declare(r, token, &gate));
+        return qasm_expect(r, ';', "';' after the qubits");
+    }
     if (!qasm_is(r, '{')) return qasm_expect(r, '{', "'{' and the gates of the definition");
     uint32_t end = qasm_here(r)->value + 1;
     QR_TRY(check_definition(r, &gate));

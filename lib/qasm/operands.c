@@ -19,10 +19,20 @@ static bool is_visible(const struct qasm_reader *r, uint32_t i) {
     return i >= r->frame || (i < r->n_known && (s->kind >= QASM_GATE || s->items.constant));
 }
 
-struct qasm_symbol *qasm_find(const struct qasm_reader *r, uint32_t name) {
+static struct qasm_symbol *find_symbol(const struct qasm_reader *r, uint32_t name,
+                                       enum qasm_symbol_kind least) {
     uint32_t i = r->names[name].top;
-    while (i && !is_visible(r, i - 1)) i = r->symbols[i - 1].shadowed;
+    while (i && !(is_visible(r, i - 1) && r->symbols[i - 1].kind >= least))
+        i = r->symbols[i - 1].shadowed;
     return i ? &r->symbols[i - 1] : NULL;
+}
+
+struct qasm_symbol *qasm_find(const struct qasm_reader *r, uint32_t name) {
+    return find_symbol(r, name, QASM_VARIABLE);
+}
+
+struct qasm_symbol *qasm_find_called(const struct qasm_reader *r, uint32_t name) {
+    return find_symbol(r, name, r->version == 2 ? QASM_GATE : QASM_VARIABLE);
 }
 
 enum qr_code qasm_declare(struct qasm_reader *r, uint32_t token, const struct qasm_symbol *symbol) {
@@ -206,6 +216,7 @@ static enum qr_code select_indices(struct qasm_reader *r, struct qasm_selection 
         bool one;
         if (d == s->n_dims)
             return qasm_fail(r, token, "there are no more dimensions to index; remove the index");
+        if (!s->dims[d]) return qasm_fail(r, token, "there is nothing to index; remove the index");
         QR_TRY(qasm_range(r, s->dims[d], &first, &n, &one));
         QR_TRY(choose_items(r, token, d, first, n, one, s));
         d += !one;

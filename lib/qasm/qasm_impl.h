@@ -118,7 +118,7 @@ struct qasm_symbol {
     enum qasm_symbol_kind kind;
     uint32_t name, shadowed; /* shadowed: 1 + the outer symbol of this name */
     struct qasm_selection items;
-    /* Gate, subroutine: the token after the name; numbers of arguments */
+    /* Gate, subroutine: the token after the name, 0 if opaque; numbers of arguments */
     uint32_t token, n_angles, n_qubits;
     uint32_t number; /* position among the symbols */
 };
@@ -276,6 +276,8 @@ QR_MUST_CHECK enum qr_code qasm_expression(struct qasm_reader *r, struct qasm_va
 bool qasm_begins_value(const struct qasm_reader *r);
 /* The symbol that a name refers to here; NULL: none. */
 struct qasm_symbol *qasm_find(const struct qasm_reader *r, uint32_t name);
+/* The same for the first name of a statement: in OpenQASM 2 a gate's arguments hide no gates. */
+struct qasm_symbol *qasm_find_called(const struct qasm_reader *r, uint32_t name);
 QR_MUST_CHECK enum qr_code qasm_declare(struct qasm_reader *r, uint32_t token,
                                         const struct qasm_symbol *symbol);
 struct qasm_scope qasm_scope_open(struct qasm_reader *r);
@@ -323,7 +325,7 @@ QR_MUST_CHECK enum qr_code qasm_phase_add(struct qasm_reader *r, uint32_t token,
 
 /* A gate with its modifiers, angles and qubits, up to the semicolon. */
 QR_MUST_CHECK enum qr_code qasm_gate_call(struct qasm_reader *r);
-/* gate NAME(angles) qubits { ... } */
+/* gate NAME(angles) qubits { ... }; opaque NAME(angles) qubits; */
 QR_MUST_CHECK enum qr_code qasm_gate_definition(struct qasm_reader *r);
 /* def NAME(arguments) -> type { ... } */
 QR_MUST_CHECK enum qr_code qasm_subroutine_definition(struct qasm_reader *r);

@@ -319,7 +319,6 @@ static enum qr_code run_include(struct qasm_reader *r) {
 /* Statements that qring cannot simulate. */
 static const char *reason_to_refuse(uint32_t key) {
     switch (key) {
-    case QASM_KEY_opaque: return "an opaque gate has no definition; define it as a gate";
     case QASM_KEY_extern: return "an extern function is not known here; compute its value before";
     case QASM_KEY_delay:
     case QASM_KEY_box:
@@ -342,7 +341,7 @@ enum qr_code qasm_expression_statement(struct qasm_reader *r) {
 
 static enum qr_code run_call(struct qasm_reader *r) {
     const struct qasm_symbol *s =
-        qasm_is_identifier(r, r->at) ? qasm_find(r, qasm_here(r)->value) : NULL;
+        qasm_is_identifier(r, r->at) ? qasm_find_called(r, qasm_here(r)->value) : NULL;
     struct qasm_value unused;
     unsigned next = r->tokens[r->at + 1].kind;
     if (!s && (next == '=' || next == QASM_ASSIGN || next == '['))
@@ -359,11 +358,13 @@ static enum qr_code run_statement(struct qasm_reader *r) {
     uint32_t key = qasm_is(r, QASM_NAME) ? qasm_here(r)->value : QASM_N_KEYWORDS;
     const char *reason = reason_to_refuse(key);
     if (reason) return qasm_refuse(r, r->at, "%s", reason);
-    if ((key == QASM_KEY_gate || key == QASM_KEY_def) && (r->in_gate || r->frame))
+    if ((key == QASM_KEY_gate || key == QASM_KEY_opaque || key == QASM_KEY_def) &&
+        (r->in_gate || r->frame))
         return qasm_fail(r, r->at, "a definition is inside of another; move it outside");
     switch (key) {
     case QASM_KEY_include: return run_include(r);
-    case QASM_KEY_gate: return qasm_gate_definition(r);
+    case QASM_KEY_gate:
+    case QASM_KEY_opaque: return qasm_gate_definition(r);
     case QASM_KEY_def: return qasm_subroutine_definition(r);
     case QASM_KEY_barrier:
     case QASM_KEY_nop: return run_barrier(r);

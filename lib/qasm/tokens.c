@@ -364,7 +364,7 @@ static enum qr_code read_version(struct qasm_reader *r, size_t *at) {
     QR_TRY(skip_blanks(r, at));
     if (!text_has(r, *at, "OPENQASM")) return QR_OK;
     size_t p = *at + strlen("OPENQASM");
-    while (byte_at(r, p) == ' ' || byte_at(r, p) == '\t') p++;
+    QR_TRY(skip_blanks(r, &p));
     size_t end = p;
     while (token_is_digit(byte_at(r, end)) || byte_at(r, end) == '.') end++;
     char text[8] = "";
@@ -375,7 +375,7 @@ static enum qr_code read_version(struct qasm_reader *r, size_t *at) {
                             "this is no version of OpenQASM that is known here; write OPENQASM "
                             "2.0; or OPENQASM 3.0;");
     r->version = two ? 2 : 3;
-    while (byte_at(r, end) == ' ') end++;
+    QR_TRY(skip_blanks(r, &end));
     if (byte_at(r, end) != ';')
         return fail_at_byte(r, QR_INVALID_ARGUMENT, end, "expected ';' after the version");
     *at = end + 1;

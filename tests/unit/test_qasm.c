@@ -294,6 +294,10 @@ static const char *const equal_texts[][2] = {
      STD "qubit q; x q;"},
     {"OPENQASM 2.0; include \"qelib1.inc\";; qreg q[1]; gate g a { x a; }; g q[0];",
      STD "qubit q; x q;"},
+    {"OPENQASM // a\n/* b */ 2.0 // c\n; include \"qelib1.inc\"; opaque o(a) b; qreg e[0]; "
+     "creg c[0]; qreg q[2]; gate g(rx) x, cx { cx cx, x; rx(rx) x; } g(0.5) q[0], q[1]; "
+     "barrier e; barrier; measure e -> c;",
+     STD "qubit[2] q; cx q[1], q[0]; rx(0.5) q[0];"},
     /* Tokens of definitions stay while others are dropped. */
     {STD "gate g a { x a; } def f(qubit a) { g a; } qubit q; f(q); y q; if (false) x q; else g q; "
          "f(q);",
@@ -394,7 +398,9 @@ static const struct {
     {STD "qubit q; delay[10ns] q;", "column 34", "no timing", true},
     {STD "qubit q; box { x q; }", "column 34", "no timing", true},
     {"defcal x $0 { }", "column 1", "no pulses", true},
-    {"opaque g a;", "column 1", "no definition", true},
+    {"OPENQASM 2.0; opaque g a; qreg q[1];\ng q[0];", "line 2, column 1", "no definition", true},
+    {"OPENQASM 2.0; qreg e[0]; reset e[0];", "column 34", "nothing to index", false},
+    {STD "qubit[0] e; qubit q; cx e, q;", "column 49", "this register has no qubits", false},
     {"extern f(int) -> int;", "column 1", "not known here", true},
     {"include \"other.inc\";", "column 9", "only qelib1.inc and stdgates.inc", true},
     {STD "qubit q; pow(0.5) @ inv @ U(1, 2, 3) q;", "column 34", "fractional power", true},
