@@ -208,7 +208,9 @@ static void put_usual(double x, char ret[32]) {
     while (fabs(x) >= (exponent < -1 ? tenths[exponent + 16] : (double)tens[exponent + 1]))
         exponent++;
     unsigned __int128 fives = 1;
-    for (int s = 14 - exponent; s > 0; s--) fives *= 5;
+    int s = 14 - exponent;
+    for (; s >= 13; s -= 13) fives *= 1220703125; /* 5^13 */
+    for (; s > 0; s--) fives *= 5;
     for (int digits = 15, shift = 53 - power - (14 - exponent);; digits++, shift--, fives *= 5) {
         unsigned __int128 exact = m * fives, q = exact >> shift, rest = exact - (q << shift),
                           half = (unsigned __int128)1 << (shift - 1);

@@ -183,12 +183,23 @@ enum qr_code qasm_range(struct qasm_reader *r, uint32_t n, uint32_t *ret_first, 
     return QR_OK;
 }
 
+static void drop_dimension(struct qasm_selection *s, unsigned d) {
+    memmove(&s->dims[d], &s->dims[d + 1], (s->n_dims - d - 1u) * sizeof *s->dims);
+    s->n_dims--;
+}
+
 /* Replaces dimension d of the selection by the chosen indices. */
 static enum qr_code choose_items(struct qasm_reader *r, uint32_t token, unsigned d, uint32_t first,
                                  uint32_t n, bool one, struct qasm_selection *s) {
     uint32_t outer = 1, inner = 1, length = s->dims[d];
     for (unsigned k = 0; k < d; k++) outer *= s->dims[k];
     for (unsigned k = d + 1; k < s->n_dims; k++) inner *= s->dims[k];
+    if (one && outer == 1) { /* consecutive entries */
+        s->first += r->pool[first] * inner;
+        s->n = inner;
+        drop_dimension(s, d);
+        return QR_OK;
+    }
     if ((uint64_t)outer * n * inner > MAX_ITEMS)
         return qasm_fail(r, token, "more than %d elements are selected; select fewer", MAX_ITEMS);
     uint32_t at = qasm_pool_add(r, outer * n * inner), *pool = r->pool, to = at;
@@ -200,10 +211,7 @@ static enum qr_code choose_items(struct qasm_reader *r, uint32_t token, unsigned
     s->first = at;
     s->n = outer * n * inner;
     s->dims[d] = n;
-    if (one) {
-        memmove(&s->dims[d], &s->dims[d + 1], (s->n_dims - d - 1u) * sizeof *s->dims);
-        s->n_dims--;
-    }
+    if (one) drop_dimension(s, d);
     return qasm_bounded(r, token);
 }
 
@@ -587,5 +595,8 @@ static enum qr_code read_joined(struct qasm_reader *r, unsigned least, struct qa
 }
 
 enum qr_code qasm_expression(struct qasm_reader *r, struct qasm_value *ret) {
+    unsigned next = r->tokens[r->at + !qasm_is(r, QASM_END)].kind;
+    if (qasm_is(r, QASM_INTEGER) && (next == ']' || next == ')' || next == ','))
+        return read_integer_literal(r, ret); /* most indices */
     return read_joined(r, 1, ret);
 }

@@ -331,6 +331,13 @@ static bool begins_statement(const struct qasm_reader *r) {
     return kind == ';' || kind == '{' || kind == '}' || kind == QASM_PRAGMA_END;
 }
 
+/* Past a word, which becomes a token. */
+static size_t read_word(struct qasm_reader *r, size_t at) {
+    size_t end = word_end(r, at);
+    add_token(r, QASM_NAME, at, end, name_number(r, r->text.p + at, end - at, false));
+    return end;
+}
+
 static enum qr_code read_token(struct qasm_reader *r, size_t *at) {
     uint8_t ch = r->text.p[*at];
     uint32_t code_point;
@@ -338,24 +345,20 @@ static enum qr_code read_token(struct qasm_reader *r, size_t *at) {
         (text_has(r, *at, "#pragma ") || text_has(r, *at, "pragma ") ||
          (ch == '@' && token_is_letter(byte_at(r, *at + 1))))) {
         *at = read_directive(r, *at);
-        return QR_OK;
-    }
-    if (ch >= 0x80 && !qr_utf8_next(r->text.p + *at, r->text.n - *at, &code_point))
-        return fail_at_byte(r, QR_INVALID_ARGUMENT, *at, "this byte is not UTF-8; remove it");
-    if (token_is_letter(ch)) {
-        size_t end = word_end(r, *at);
-        add_token(r, QASM_NAME, *at, end, name_number(r, r->text.p + *at, end - *at, false));
-        *at = end;
-        return QR_OK;
-    }
-    if (token_is_digit(ch) || (ch == '.' && token_is_digit(byte_at(r, *at + 1))))
+    } else if (token_is_letter(ch)) {
+        if (ch >= 0x80 && !qr_utf8_next(r->text.p + *at, r->text.n - *at, &code_point))
+            return fail_at_byte(r, QR_INVALID_ARGUMENT, *at, "this byte is not UTF-8; remove it");
+        *at = read_word(r, *at);
+    } else if (token_is_digit(ch) || (ch == '.' && token_is_digit(byte_at(r, *at + 1)))) {
         return read_number(r, at);
-    if (ch == '"' || ch == '\'') return read_string(r, at);
-    if (ch == '$') {
+    } else if (ch == '"' || ch == '\'') {
+        return read_string(r, at);
+    } else if (ch == '$') {
         read_hardware(r, at);
-        return QR_OK;
+    } else {
+        return read_punctuation(r, at);
     }
-    return read_punctuation(r, at);
+    return QR_OK;
 }
 
 /* The version of the first line, which determines the keywords. */
@@ -400,12 +403,12 @@ static enum qr_code match_brace(struct qasm_reader *r) {
     if (r->tokens[last].kind == '{') {
         r->tokens[last].value = r->open;
         r->open = last + 1;
-    } else if (r->tokens[last].kind == '}') {
-        if (!r->open) return qasm_fail(r, last, "this } closes nothing; remove it");
-        struct qasm_token *begin = &r->tokens[r->open - 1];
-        r->open = begin->value;
-        begin->value = last;
+        return QR_OK;
     }
+    if (!r->open) return qasm_fail(r, last, "this } closes nothing; remove it");
+    struct qasm_token *begin = &r->tokens[r->open - 1];
+    r->open = begin->value;
+    begin->value = last;
     return QR_OK;
 }
 
@@ -414,14 +417,13 @@ enum qr_code qasm_tokens_more(struct qasm_reader *r) {
     for (bool whole = false; !whole;) {
         QR_TRY(skip_blanks(r, &at));
         if (at >= r->text.n) break;
-        size_t n = r->n_tokens;
+        uint8_t ch = r->text.p[at];
         QR_TRY(read_token(r, &at));
-        if (r->n_tokens == n) continue; /* a directive without a meaning */
         if (r->n_tokens > MAX_TOKENS)
             return qasm_fail(r, MAX_TOKENS, "the text has more than %d words; split the circuit",
                              MAX_TOKENS);
-        QR_TRY(match_brace(r));
-        if (r->open || r->in_pragma || r->tokens[r->n_tokens - 1].kind != ';') continue;
+        if (ch == '{' || ch == '}') QR_TRY(match_brace(r));
+        if (ch != ';' || r->open || r->in_pragma) continue;
         QR_TRY(skip_blanks(r, &at));
         whole = !(text_has(r, at, "else") && word_end(r, at) == at + strlen("else"));
     }

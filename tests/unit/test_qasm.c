@@ -344,6 +344,16 @@ static void symbols(void) {
     qr_program_fini(&q);
 }
 
+/* Angles are written as they were read, though 0.1 / pi * pi is another number. */
+static void angles(void) {
+    struct qr_program q = read_text(STD "qubit q; rx(0.1) q; rx(1.9) q; rx(-3.5) q;", NULL, 0);
+    char *json = json_of(q.circuit);
+    CHECK(strstr(json, ":0.1}") && strstr(json, ":1.9}") && strstr(json, ":-3.5}"), "%s", json);
+    check_round_trip(q.circuit);
+    free(json);
+    qr_program_fini(&q);
+}
+
 static void readouts(void) {
     static const char *const wanted[] = {"Z2", "Z0", "1*Z0", "1*Z0 Y1 + 0.5*Z0 Z1"};
     struct qr_program q = read_text(
@@ -388,6 +398,7 @@ static const struct {
     {STD "qubit q; const int n = 2; n = 3;", "column 51", "a constant", false},
     {STD "qubit q; rx(1/0) q;", "column 38", "division by zero", false},
     {STD "qubit q; rx(sqrt(-1)) q;", "column 37", "not a finite number", false},
+    {STD "qubit q; pow(1e300) @ rx(1e300) q;", "gate 0 (X)", "not a finite number", false},
     {STD "qubit q; x q", "column 37", "the text ends here", false},
     {STD "qubit q; { x q;", "column 34", "this { is not closed", false},
     {"qubit q; input float w; input int n;", "column 31", "only float and angle", true},
@@ -498,6 +509,7 @@ int main(void) {
     equal_matrices("", braket, COUNT(braket));
     equal_circuits();
     symbols();
+    angles();
     readouts();
     errors();
     long_texts();
