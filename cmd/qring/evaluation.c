@@ -80,7 +80,7 @@ static enum qr_code evaluation_load(const struct qr_evaluation_flags *f, bool la
                                     struct qr_job *job, struct qr_evaluation *e,
                                     struct qr_err *err) {
     struct qr_job_samples samples = samples_of(f, labels, e);
-    struct qr_buf input = {0};
+    qr_auto(qr_buf_free) struct qr_buf input = {0};
     enum qr_code code = QR_OK;
     /* The job's own data is read as for training; for other samples, the class names are those of
      * the weights. */
@@ -94,7 +94,6 @@ static enum qr_code evaluation_load(const struct qr_evaluation_flags *f, bool la
     if (code == QR_OK)
         code = qr_load_job(job, e->data ? &samples : NULL, f->isa, f->threads, &e->l, err);
     else qr_job_free(job);
-    qr_buf_free(&input);
     return code;
 }
 

@@ -248,7 +248,7 @@ int qr_command_import(const struct qr_command *self, int argc, char **argv) {
                                     {"--job", &o.job, NULL},
                                     {"--weights", &o.weights, NULL}};
     struct qr_words words;
-    struct qr_buf excerpt = {0};
+    qr_auto(qr_buf_free) struct qr_buf excerpt = {0};
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 1,
                                       &words, &help, &err);
@@ -260,6 +260,5 @@ int qr_command_import(const struct qr_command *self, int argc, char **argv) {
     }
     int exit_code = qr_exit_report(code, &err);
     fputs(qr_buf_string(&excerpt), stderr);
-    qr_buf_free(&excerpt);
     return exit_code;
 }

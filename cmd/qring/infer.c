@@ -53,7 +53,7 @@ static void put_csv(const struct qr_evaluation *a, struct qr_buf *b) {
 }
 
 static enum qr_code write_csv(const struct qr_evaluation *a, const char *path, struct qr_err *err) {
-    struct qr_buf b = {0};
+    qr_auto(qr_buf_free) struct qr_buf b = {0};
     enum qr_code code = QR_OK;
     put_csv(a, &b);
     if (!qr_buf_ok(&b))
@@ -61,7 +61,6 @@ static enum qr_code write_csv(const struct qr_evaluation *a, const char *path, s
             qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: the predictions exceed 1 GiB of text", path);
     else if (strcmp(path, "-") == 0) fputs(qr_buf_string(&b), stdout);
     else code = qr_url_write(path, qr_buf_view(&b), err);
-    qr_buf_free(&b);
     return code;
 }
 

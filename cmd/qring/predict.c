@@ -123,7 +123,7 @@ static void put_sample(const struct form *f, const double *p, size_t sample, str
 /* out: NULL for standard output, which may be closed early by its reader. */
 static enum qr_code write_predictions(const struct qr_evaluation *e, const struct form *f,
                                       const char *out, struct qr_err *err) {
-    struct qr_buf b = {0};
+    qr_auto(qr_buf_free) struct qr_buf b = {0};
     enum qr_code code = QR_OK;
     if (!f->json) {
         qr_buf_puts(&b, "sample");
@@ -142,7 +142,6 @@ static enum qr_code write_predictions(const struct qr_evaluation *e, const struc
             qr_fail(err, QR_RESOURCE_EXHAUSTED,
                     "%s: the predictions exceed 1 GiB of text; write them to standard output", out);
     else if (out) code = qr_url_write(out, qr_buf_view(&b), err);
-    qr_buf_free(&b);
     return code;
 }
 

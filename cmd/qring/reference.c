@@ -226,13 +226,11 @@ static void put_plain(const char *path, struct qr_buf *ret) {
 
 /* True if a path ends with the query. */
 static bool path_is(const char *path, const char *query) {
-    struct qr_buf plain = {0};
+    qr_auto(qr_buf_free) struct qr_buf plain = {0};
     put_plain(path, &plain);
     const char *p = qr_buf_string(&plain);
     size_t n = strlen(p), m = strlen(query);
-    bool is = n >= m && alike(p + n - m, query, m) && (n == m || p[n - m - 1] == '.');
-    qr_buf_free(&plain);
-    return is;
+    return n >= m && alike(p + n - m, query, m) && (n == m || p[n - m - 1] == '.');
 }
 
 /* How a query finds an entry; the first way that finds any is used. */
@@ -424,7 +422,7 @@ int qr_help_job(int n_words, char **words) {
         if (strcmp(form, "--man") == 0) put_man(&qr_job_objects[i]);
     }
     if (!n_words || strncmp(form, "--", 2) == 0) return 0;
-    struct qr_buf query = {0};
+    qr_auto(qr_buf_free) struct qr_buf query = {0};
     for (int i = 0; i < n_words; i++) {
         if (i) qr_buf_puts(&query, "-");
         put_plain(words[i], &query);
@@ -434,6 +432,5 @@ int qr_help_job(int n_words, char **words) {
     if (!answer(BY_NAME, q) && !(alias && answer(BY_NAME, alias)) &&
         !(strlen(q) > 2 && answer(BY_TEXT, q)))
         code = report_unknown_word(q);
-    qr_buf_free(&query);
     return code;
 }

@@ -221,11 +221,9 @@ static enum qr_code open_board(struct sweep_command *c, struct qr_err *err) {
 
 /* Writes the job without its sweep, for the workers. */
 static enum qr_code write_base(struct sweep_command *c, struct qr_err *err) {
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     qr_job_record(c->job, c->job->train.epochs, &text);
-    enum qr_code code = qr_file_replace(c->job_path, qr_buf_view(&text), err);
-    qr_buf_free(&text);
-    return code;
+    return qr_file_replace(c->job_path, qr_buf_view(&text), err);
 }
 
 static enum qr_code sweep_prepare(struct sweep_command *c, struct qr_err *err) {
@@ -265,7 +263,7 @@ static enum qr_code sweep_prepare(struct sweep_command *c, struct qr_err *err) {
     QR_TRY(open_board(c, err)); /* before the folder: an invalid URL must not leave one */
     QR_TRY(qr_dir_make(folder, err));
     QR_TRY(write_base(c, err));
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     size_t there = 0, total = c->job->sweep->n_trials * c->job->sweep->n_rungs;
     for (size_t i = 0; i < total; i++) there += c->rows.row[i].there;
     qr_sweep_describe(c->job->sweep, &text);
@@ -276,7 +274,6 @@ static enum qr_code sweep_prepare(struct sweep_command *c, struct qr_err *err) {
         fprintf(c->text_out, "resuming: %zu row%s there (--fresh starts over)\n", there,
                 there == 1 ? " is" : "s are");
     fflush(c->text_out);
-    qr_buf_free(&text);
     return QR_OK;
 }
 

@@ -187,7 +187,7 @@ static enum qr_code report_mismatch(const struct listed *of_a, const struct qr_t
 static enum qr_code compare_files(const struct listed *one, const struct listed *two, bool json,
                                   struct qr_err *err) {
     const struct qr_tensors *t = &one->tensors, *u = &two->tensors;
-    struct qr_buf b = {0};
+    qr_auto(qr_buf_free) struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
     enum qr_code code = QR_OK;
     double most = 0;
@@ -221,7 +221,6 @@ static enum qr_code compare_files(const struct listed *one, const struct listed 
     else qr_buf_printf(&b, "largest difference %.17g\n", most);
     if (json) qr_buf_puts(&b, "\n");
     if (code == QR_OK) fputs(qr_buf_string(&b), stdout);
-    qr_buf_free(&b);
     return code;
 }
 
@@ -235,7 +234,7 @@ static enum qr_code convert(const struct listed *from, const struct qr_workload 
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--job is missing: .h5 holds parameters sorted by the names of their "
                        "symbols, which only the job has");
-    struct qr_weights_entry *entries = qr_xcalloc(t->n + 1, sizeof *entries);
+    qr_auto(qr_free_p) struct qr_weights_entry *entries = qr_xcalloc(t->n + 1, sizeof *entries);
     struct qr_buf values = {0}, file = {0};
     enum qr_code code = QR_OK;
     for (size_t i = 0; i < t->n && code == QR_OK; i++) {
@@ -252,12 +251,10 @@ static enum qr_code convert(const struct listed *from, const struct qr_workload 
     }
     const struct qr_weights_layout layout =
         w ? w->layout : (struct qr_weights_layout){t->n, entries};
-    double *aligned = qr_xcalloc(values.n / sizeof(double) + 1, sizeof *aligned);
+    qr_auto(qr_free_p) double *aligned = qr_xcalloc(values.n / sizeof(double) + 1, sizeof *aligned);
     if (values.n) memcpy(aligned, values.p, values.n);
     if (code == QR_OK) code = qr_weights_encode(want, &layout, aligned, &from->names, &file, err);
     if (code == QR_OK) code = qr_url_write(to, qr_buf_view(&file), err);
-    free(aligned);
-    free(entries);
     qr_buf_free(&values);
     qr_buf_free(&file);
     return code;
@@ -319,34 +316,29 @@ static void named_json(const struct qr_loaded *l, struct qr_buf *b) {
 
 /* Prints the initial weights, or others in their place. */
 static enum qr_code print_named(const struct qr_loaded *l, bool json, struct qr_err *err) {
-    struct qr_buf b = {0};
+    qr_auto(qr_buf_free) struct qr_buf b = {0};
     if (json) named_json(l, &b);
     else named_text(&l->load, &b);
-    enum qr_code code = qr_buf_ok(&b) ? QR_OK
-                                      : qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                                                "cannot print the weights: they exceed 1 GiB of "
-                                                "text; write them with --to w.npz");
-    if (code == QR_OK) fputs(qr_buf_string(&b), stdout);
-    qr_buf_free(&b);
-    return code;
+    QR_TRY(qr_buf_ok(&b) ? QR_OK
+                         : qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                                   "cannot print the weights: they exceed 1 GiB of "
+                                   "text; write them with --to w.npz"));
+    fputs(qr_buf_string(&b), stdout);
+    return QR_OK;
 }
 
 static enum qr_code write_initial(const struct qr_workload *w, const char *to, struct qr_err *err) {
     enum qr_weights_format format;
-    struct qr_buf file = {0};
+    qr_auto(qr_buf_free) struct qr_buf file = {0};
     const struct qr_data_names names = qr_dataset_data_names(&w->data);
-    enum qr_code code = qr_weights_format_of(to, &format, err);
-    if (code == QR_OK) code = qr_weights_encode(format, &w->layout, w->initial, &names, &file, err);
-    if (code == QR_OK) code = qr_url_write(to, qr_buf_view(&file), err);
-    qr_buf_free(&file);
-    return code;
+    QR_TRY(qr_weights_format_of(to, &format, err));
+    QR_TRY(qr_weights_encode(format, &w->layout, w->initial, &names, &file, err));
+    return qr_url_write(to, qr_buf_view(&file), err);
 }
 
 static bool is_absent(const char *url) {
-    struct qr_buf file = {.max = max_bytes};
-    bool absent = qr_url_read(url, max_bytes, &file, QR_IGNORED) == QR_NOT_FOUND;
-    qr_buf_free(&file);
-    return absent;
+    qr_auto(qr_buf_free) struct qr_buf file = {.max = max_bytes};
+    return qr_url_read(url, max_bytes, &file, QR_IGNORED) == QR_NOT_FOUND;
 }
 
 /* The command without --init. w NULL: without --job. */

@@ -74,7 +74,7 @@ static X509 *new_ca(EVP_PKEY *key, const struct qr_certificate_request *o) {
 
 static X509 *new_leaf(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key,
                       const struct qr_certificate_request *o) {
-    struct qr_buf names = {0};
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
     qr_buf_printf(&names, "URI:" CERTIFICATE_SCHEME "%s/%s,DNS:localhost,IP:127.0.0.1,IP:::1",
                   o->name_space, o->job);
     /* The DNS names are for other programs (openssl, grpcurl), which check the dialed name. Workers
@@ -95,7 +95,6 @@ static X509 *new_leaf(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key,
     qr_auto(qr_free_p) char *name = qr_xasprintf("qring worker of %s/%s", o->name_space, o->job);
     X509 *x = extend_and_sign(new_certificate(key, name, ca, o->not_before_s, o->not_after_s),
                               extensions, sizeof extensions / sizeof *extensions, ca, ca_key);
-    qr_buf_free(&names);
     return x;
 }
 

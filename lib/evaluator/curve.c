@@ -85,20 +85,16 @@ static enum qr_code curve_read_end(struct qr_curve *c, long long size, struct qr
 }
 
 static enum qr_code curve_find_end(struct qr_curve *c, bool replace, struct qr_err *err) {
-    struct qr_buf window = {0};
+    qr_auto(qr_buf_free) struct qr_buf window = {0};
     struct stat st;
     char hash[QR_CURVE_HASH_CHARS + 1];
     size_t whole = 0;
     if (fstat(c->fd, &st) != 0) return curve_fail_errno(c, "look at", err);
-    enum qr_code code = curve_read_end(c, st.st_size, &window, err);
-    if (code == QR_OK) {
-        bool first = (long long)window.n == st.st_size;
-        code = qr_curve_last(qr_buf_view(&window), first, &whole, &c->step, hash, err);
-        if (code != QR_OK) qr_wrap(err, "%s", c->path);
-    }
+    QR_TRY(curve_read_end(c, st.st_size, &window, err));
+    bool first = (long long)window.n == st.st_size;
+    if (qr_curve_last(qr_buf_view(&window), first, &whole, &c->step, hash, err) != QR_OK)
+        return qr_wrap(err, "%s", c->path);
     c->end = st.st_size - (long long)(window.n - whole);
-    qr_buf_free(&window);
-    if (code != QR_OK) return code;
     c->other = c->step && strcmp(hash, c->job_hash) != 0;
     if (c->other && !replace)
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -117,15 +113,15 @@ static enum qr_code curve_find_end(struct qr_curve *c, bool replace, struct qr_e
 enum qr_code qr_curve_open(const char *dir, const char *job_hash, bool replace,
                            void (*pause)(void *ctx, int64_t ns), void *ctx, struct qr_curve *ret,
                            struct qr_err *err) {
-    struct qr_curve c = {.path = qr_path_join(dir, "evaluation.jsonl"), .fd = -1};
+    qr_auto(qr_curve_close) struct qr_curve c = {.path = qr_path_join(dir, "evaluation.jsonl"),
+                                                 .fd = -1};
     memcpy(c.job_hash, job_hash, QR_CURVE_HASH_CHARS);
     /* Never through a symbolic link, which may have been made since the folder was checked. */
-    enum qr_code code = qr_file_open(c.path, O_RDWR | O_CREAT | O_NOFOLLOW, &c.fd, err);
-    if (code == QR_OK) code = curve_lock(&c, pause, ctx, err);
-    if (code == QR_OK) code = curve_find_end(&c, replace, err);
-    if (code == QR_OK) *ret = c;
-    else qr_curve_close(&c);
-    return code;
+    QR_TRY(qr_file_open(c.path, O_RDWR | O_CREAT | O_NOFOLLOW, &c.fd, err));
+    QR_TRY(curve_lock(&c, pause, ctx, err));
+    QR_TRY(curve_find_end(&c, replace, err));
+    *ret = QR_MOVE(c);
+    return QR_OK;
 }
 
 void qr_curve_close(struct qr_curve *c) {
@@ -136,7 +132,7 @@ void qr_curve_close(struct qr_curve *c) {
 }
 
 enum qr_code qr_curve_add(struct qr_curve *c, const struct qr_step_line *line, struct qr_err *err) {
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     enum qr_code code = QR_OK;
     if (c->other && c->step == 0 && ftruncate(c->fd, 0) != 0)
         return curve_fail_errno(c, "empty", err);
@@ -155,6 +151,5 @@ enum qr_code qr_curve_add(struct qr_curve *c, const struct qr_step_line *line, s
     } else if (ftruncate(c->fd, c->end) != 0) {
         /* A partial line is removed at the next start. */
     }
-    qr_buf_free(&text);
     return code;
 }

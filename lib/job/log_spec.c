@@ -60,20 +60,18 @@ static enum qr_code unknown_name(const struct qr_job *job, const char *where, co
                                  struct qr_err *err) {
     const char *known[QR_LOG_NAMES], *near;
     size_t n = 0;
-    struct qr_buf list = {0};
+    qr_auto(qr_buf_free) struct qr_buf list = {0};
     for (; n < QR_LOG_VALUES; n++) known[n] = own[n];
     for (size_t i = 0; model_value_name(job, i); i++) known[n++] = model_value_name(job, i);
     for (size_t i = 0; i < n; i++) qr_buf_printf(&list, "%s%s", i ? ", " : "", known[i]);
     near = qr_nearest(name, known, n);
-    enum qr_code code =
-        near ? qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: '%s' is not a value of a step; did you mean %s?", where, name, near)
-             : qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: '%s' is not a value of a step; use %s, or one of these with the prefix "
-                       "val_ for the evaluation's value; add other metrics to train.metrics",
-                       where, name, qr_buf_string(&list));
-    qr_buf_free(&list);
-    return code;
+    return near ? qr_fail(err, QR_INVALID_ARGUMENT,
+                          "%s: '%s' is not a value of a step; did you mean %s?", where, name, near)
+                : qr_fail(
+                      err, QR_INVALID_ARGUMENT,
+                      "%s: '%s' is not a value of a step; use %s, or one of these with the prefix "
+                      "val_ for the evaluation's value; add other metrics to train.metrics",
+                      where, name, qr_buf_string(&list));
 }
 
 /* An evaluation has no gradient, and a step has no evaluation. */

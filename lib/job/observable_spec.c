@@ -12,7 +12,7 @@ enum { MAX_HAMILTONIAN_BYTES = 16 << 20 };
 static enum qr_code read_hamiltonian_file(const struct qr_job *job, const char *where,
                                           const char *url, unsigned n_qubits,
                                           struct qr_observable *ret, struct qr_err *err) {
-    struct qr_buf file = {0};
+    qr_auto(qr_buf_free) struct qr_buf file = {0};
     enum qr_code code =
         qr_job_read_file(job, where, url, MAX_HAMILTONIAN_BYTES, "terms", &file, err);
     if (code == QR_OK &&
@@ -20,7 +20,6 @@ static enum qr_code read_hamiltonian_file(const struct qr_job *job, const char *
         if (qr_named_file_unquoted(url, job->data.folder)) qr_named_file_unquote(url, err);
         qr_wrap(err, "%s", where);
     }
-    qr_buf_free(&file);
     return code;
 }
 

@@ -85,7 +85,7 @@ bool qr_job_schedule_has(size_t kind, const char *key) {
 /* "train.optimizer.learning_rate.alpha: the step schedule does not use it (cosine does)". */
 enum qr_code qr_job_reject_schedule_key(size_t kind, const char *key, const char *where,
                                         struct qr_err *err) {
-    struct qr_buf list = {0};
+    qr_auto(qr_buf_free) struct qr_buf list = {0};
     size_t n = 0, i = 0;
     for (size_t k = 0; k < QR_SCHEDULES; k++) n += qr_job_schedule_has(k, key);
     for (size_t k = 0; k < QR_SCHEDULES; k++)
@@ -95,7 +95,6 @@ enum qr_code qr_job_reject_schedule_key(size_t kind, const char *key, const char
             "%s.%s: the %s schedule does not use it (%s do%s); remove it, or choose another "
             "schedule",
             where, key, qr_schedule_names[kind], qr_buf_string(&list), n == 1 ? "es" : "");
-    qr_buf_free(&list);
     return err->code;
 }
 

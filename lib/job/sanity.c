@@ -288,11 +288,10 @@ static bool is_trainable(const struct qr_layer_options *l) {
     bool seen = l->kind == QR_LAYER_DENSE;
     if (l->frozen) return false;
     if (l->kind != QR_LAYER_QUANTUM) return seen;
-    uint8_t *unmoved = qr_xmalloc(l->quantum.n_readouts);
+    qr_auto(qr_free_p) uint8_t *unmoved = qr_xmalloc(l->quantum.n_readouts);
     qr_readouts_constant(l->quantum.circuit, l->quantum.readouts, l->quantum.n_readouts, false,
                          unmoved);
     for (size_t i = 0; i < l->quantum.n_readouts; i++) seen |= !unmoved[i];
-    free(unmoved);
     return seen;
 }
 
@@ -503,7 +502,7 @@ enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_data
                                   bool trains, struct qr_err *err) {
     size_t n;
     if (!job->data_may_be_wider || job->data.n_picked) return QR_OK;
-    uint8_t *is = columns_read(job, data, &n);
+    qr_auto(qr_free_p) uint8_t *is = columns_read(job, data, &n);
     enum qr_code code = QR_OK;
     if (n && n < data->n_columns && !trains) {
         code = qr_fail(err, QR_INVALID_ARGUMENT,
@@ -529,7 +528,6 @@ enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_data
         qr_buf_free(&left);
         qr_buf_free(&pick);
     }
-    free(is);
     return code;
 }
 

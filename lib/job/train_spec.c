@@ -110,14 +110,12 @@ enum qr_code qr_job_read_metrics(struct qr_job_reader *r, const struct qr_json *
 
 /* Parses the value of --metric as in the file. */
 static enum qr_code parse_metric(const char *text, struct qr_json **ret, struct qr_err *err) {
-    struct qr_buf quoted = {0};
+    qr_auto(qr_buf_free) struct qr_buf quoted = {0};
     struct qr_json_writer w = qr_json_writer(&quoted, 0);
     bool object = text[strspn(text, " \t")] == '{';
     if (!object) qr_json_put_string(&w, text);
-    enum qr_code code = qr_json_parse(object ? qr_bytes_of_string(text) : qr_buf_view(&quoted),
-                                      "--metric", ret, err);
-    qr_buf_free(&quoted);
-    return code;
+    return qr_json_parse(object ? qr_bytes_of_string(text) : qr_buf_view(&quoted), "--metric", ret,
+                         err);
 }
 
 enum qr_code qr_job_read_metric(struct qr_job_reader *r, const char *text) {

@@ -118,7 +118,7 @@ static bool is_of_layer(const struct qr_weights_entry *e, const char *layer) {
 
 static enum qr_code report_unknown_layer(const struct qr_weights_layout *all, const char *name,
                                          struct qr_err *err) {
-    struct qr_buf names = {0};
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
     for (size_t i = 0; i < all->n; i++) {
         const char *entry = all->entries[i].name;
         int n = (int)strcspn(entry, "/");
@@ -128,7 +128,6 @@ static enum qr_code report_unknown_layer(const struct qr_weights_layout *all, co
     qr_fail(err, QR_INVALID_ARGUMENT,
             "layers: the model has no layer '%.80s' with weights; it has %s", name,
             qr_buf_string(&names));
-    qr_buf_free(&names);
     return QR_INVALID_ARGUMENT;
 }
 

@@ -440,7 +440,7 @@ static void pool_reset(struct pool *pool) {
 
 enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_result *ret,
                           struct qr_err *err) {
-    struct pool *pool = qr_xcalloc(1, sizeof *pool);
+    qr_auto(qr_free_p) struct pool *pool = qr_xcalloc(1, sizeof *pool);
     enum qr_code code = QR_OK;
     sigset_t mask;
     pool->opt = opt;
@@ -476,6 +476,5 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
     if (pool->signals >= 0) close(pool->signals);
     if (pool->lock >= 0) close(pool->lock);
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
-    free(pool);
     return code;
 }

@@ -223,7 +223,7 @@ static enum qr_code slot_check_hash(const struct slot *s, const struct qr_sweep_
 /* Stores the row of a successful run. *ret_nothing: the result is missing, since another worker
  * finished the run. */
 static enum outcome put_result(struct slot *s, const char *dir, bool *ret_nothing) {
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     struct qr_sweep_row row;
     qr_auto(qr_free_p) char *path = qr_path_join(dir, "result.json");
     enum qr_code code = qr_file_read(path, MAX_RESULT_BYTES, &text, &s->err);
@@ -232,7 +232,6 @@ static enum outcome put_result(struct slot *s, const char *dir, bool *ret_nothin
         code = qr_sweep_row_of_result(qr_buf_view(&text), path, s->trial, s->rung, &row, &s->err);
     if (code == QR_OK && (code = slot_check_hash(s, &row, &s->err)) != QR_OK)
         qr_sweep_row_fini(&row);
-    qr_buf_free(&text);
     return code == QR_OK ? slot_put_row(s, &row) : FAILED;
 }
 

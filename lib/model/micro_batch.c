@@ -183,9 +183,8 @@ bool qr_model_prediction_gradient(const struct qr_model_state *s, struct qr_mode
     if (!model_forward(s, w, pool, &x, 1, NULL, true)) return false;
     for (size_t j = 0; j < m->n_outputs; j++) dp[j] = j == component;
     if (!model_backward(s, w, pool, 1, false)) return false;
-    qr_fixed *grad = qr_xcalloc(m->n_params + 1, sizeof *grad);
+    qr_auto(qr_free_p) qr_fixed *grad = qr_xcalloc(m->n_params + 1, sizeof *grad);
     add_gradients(w, pool, 1, true, grad);
     for (size_t i = 0; i < m->n_params; i++) ret_grad[i] = qr_fixed_to_double(grad[i]);
-    free(grad);
     return true;
 }

@@ -10,12 +10,10 @@ enum { MAX_BYTES = 64 << 20 };
 
 enum qr_code qr_job_file_write(const char *dir, const struct qr_job *job, uint64_t epochs,
                                struct qr_err *err) {
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     qr_auto(qr_free_p) char *path = qr_path_join(dir, "job.json");
     qr_job_record(job, epochs, &text);
-    enum qr_code code = qr_file_replace(path, qr_buf_view(&text), err);
-    qr_buf_free(&text);
-    return code;
+    return qr_file_replace(path, qr_buf_view(&text), err);
 }
 
 bool qr_job_file_differs(const char *dir, const struct qr_job *job, uint64_t epochs,

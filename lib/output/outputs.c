@@ -374,7 +374,7 @@ enum qr_code qr_outputs_open_events(struct qr_outputs *o, const struct qr_worklo
     };
     o->hparam_texts = qr_xcalloc(2 * job->n_set + 1, sizeof *o->hparam_texts);
     o->n_hparam_texts = 2 * job->n_set;
-    struct qr_buf graph = {0};
+    qr_auto(qr_buf_free) struct qr_buf graph = {0};
     qr_model_graph(job, w->model, &graph);
     const struct qr_tensorboard_options opt = {
         .logdir = o->logdir,
@@ -394,7 +394,6 @@ enum qr_code qr_outputs_open_events(struct qr_outputs *o, const struct qr_worklo
         .wall = &qr_clock_wall,
     };
     o->events = qr_tensorboard_new(&opt);
-    qr_buf_free(&graph);
     return QR_OK;
 }
 

@@ -66,16 +66,14 @@ enum qr_code qr_progress_check(const char *target, struct qr_err *err) {
     if (!target || !*target || strcmp(target, "none") == 0 || is_url(target)) return QR_OK;
     size_t k = kind_of(target);
     if (k < N_KINDS && is_object_name(target + strlen(kinds[k].kind) + 1)) return QR_OK;
-    struct qr_buf known = {0};
+    qr_auto(qr_buf_free) struct qr_buf known = {0};
     qr_auto(qr_free_p) char *shown = qr_progress_shown(target);
     for (size_t i = 0; i < N_KINDS; i++)
         qr_buf_printf(&known, "%s%s", i ? ", " : "", kinds[i].kind);
-    enum qr_code code = qr_fail(err, QR_INVALID_ARGUMENT,
-                                "--progress-to: '%.80s' is not a valid target; give an http:// or "
-                                "https:// URL, KIND/NAME such as job/qcnn (kinds: %s), or none",
-                                shown, qr_buf_string(&known));
-    qr_buf_free(&known);
-    return code;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "--progress-to: '%.80s' is not a valid target; give an http:// or "
+                   "https:// URL, KIND/NAME such as job/qcnn (kinds: %s), or none",
+                   shown, qr_buf_string(&known));
 }
 
 static const char *variable(char *const *environment, const char *name) {
@@ -110,7 +108,7 @@ static enum qr_code find_trainjob(char *const *environment, struct qr_progress_t
 /* Reads the namespace of the pod; heap. */
 static enum qr_code read_namespace(const char *account, char **ret, struct qr_err *err) {
     qr_auto(qr_free_p) char *path = qr_path_join(account, "namespace");
-    struct qr_buf b = {0};
+    qr_auto(qr_buf_free) struct qr_buf b = {0};
     enum qr_code code = qr_file_read(path, 4096, &b, err);
     while (b.n && isspace(b.p[b.n - 1])) b.p[--b.n] = 0;
     if (code != QR_OK) {
@@ -125,7 +123,6 @@ static enum qr_code read_namespace(const char *account, char **ret, struct qr_er
     } else {
         *ret = qr_xstrdup(qr_buf_string(&b));
     }
-    qr_buf_free(&b);
     return code;
 }
 

@@ -29,7 +29,7 @@ static bool is_held(int sys) { return sys == EAGAIN || sys == EACCES; }
 static enum qr_code write_text(const struct qr_run_lock_options *opt, const struct qr_run_lock *l,
                                struct qr_err *err) {
     char host[256] = "";
-    struct qr_buf b = {0};
+    qr_auto(qr_buf_free) struct qr_buf b = {0};
     gethostname(host, sizeof host - 1);
     struct qr_json_writer w = qr_json_writer(&b, 0);
     qr_json_open(&w, '{');
@@ -43,7 +43,6 @@ static enum qr_code write_text(const struct qr_run_lock_options *opt, const stru
     qr_buf_puts(&b, "\n");
     bool good = ftruncate(l->fd, 0) == 0 && pwrite(l->fd, b.p, b.n, 0) == (ssize_t)b.n;
     int sys = errno;
-    qr_buf_free(&b);
     return good ? QR_OK : qr_fail_errno(err, sys, "cannot write %s", l->path);
 }
 

@@ -17,7 +17,7 @@ static int64_t gradient_ns(const struct qr_sim_plan *plan, size_t n_params,
                            struct qr_sim_workspace *ws) {
     static const double x[QUBITS] = {0.7};
     double *theta = qr_xcalloc(n_params + 1, sizeof *theta), direction = 1, scale = 1, z = 0;
-    qr_fixed *gradient = qr_xcalloc(n_params + 1, sizeof *gradient);
+    qr_auto(qr_free_p) qr_fixed *gradient = qr_xcalloc(n_params + 1, sizeof *gradient);
     struct qr_sim_bound *bound = qr_sim_bound_new(plan);
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic), best_ns = INT64_MAX;
     for (size_t i = 0; i < n_params; i++) theta[i] = 0.37 * (double)i;
@@ -31,7 +31,6 @@ static int64_t gradient_ns(const struct qr_sim_plan *plan, size_t n_params,
         if (qr_now_ns(&qr_clock_monotonic) - began_ns > for_ns) break;
     }
     qr_sim_bound_free(bound);
-    free(gradient);
     free(theta);
     return best_ns > 0 ? best_ns : 1;
 }

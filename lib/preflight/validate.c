@@ -219,8 +219,9 @@ static double fastest_s(struct measurement *m, const qr_fixed **ret_vector) {
 static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const double *gradient) {
     const struct qr_model *m = v->load.model;
     size_t n = qr_model_n_params(m), n_tensors = qr_model_n_tensors(m);
-    struct qr_optimizer_tensor *tensors = qr_xcalloc(n_tensors + 1, sizeof *tensors);
-    double *scratch = qr_xcalloc(n + 1, sizeof *scratch);
+    qr_auto(qr_free_p) struct qr_optimizer_tensor *tensors =
+        qr_xcalloc(n_tensors + 1, sizeof *tensors);
+    qr_auto(qr_free_p) double *scratch = qr_xcalloc(n + 1, sizeof *scratch);
     struct qr_state state;
     int64_t best_ns = INT64_MAX;
     for (size_t i = 0; i < n_tensors; i++)
@@ -241,8 +242,6 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
         if (took_ns < best_ns) best_ns = took_ns;
     }
     qr_state_fini(&state);
-    free(tensors);
-    free(scratch);
     return (double)best_ns / 1e9;
 }
 

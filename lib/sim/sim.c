@@ -126,15 +126,13 @@ static enum qr_code sim_choose_engine(struct qr_sim_plan *p, const struct qr_cir
         }
         sim_reject_engine(p, e->name);
     }
-    struct qr_buf why = {0};
+    qr_auto(qr_buf_free) struct qr_buf why = {0};
     for (unsigned i = 0; i < p->n_rejected; i++)
         qr_buf_printf(&why, "%s%s: %s", i ? "; " : "", p->rejected[i].engine, p->rejected[i].why);
-    enum qr_code code = qr_fail(
+    return qr_fail(
         err, QR_RESOURCE_EXHAUSTED,
         "cannot simulate this circuit of %u qubits: no engine supports it (%s); use fewer qubits",
         p->n_qubits, qr_buf_string(&why));
-    qr_buf_free(&why);
-    return code;
 }
 
 enum qr_code qr_sim_compile(const struct qr_circuit *circuit,

@@ -90,7 +90,8 @@ static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size
 static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, size_t n,
                                           double *ret_p, double *ret_z, struct qr_err *err) {
     size_t n_outputs = qr_model_n_outputs(p->m), n_readouts = qr_model_n_readouts(p->m);
-    double *unused = ret_p ? NULL : qr_xcalloc(p->micro_batch * n_outputs, sizeof *unused);
+    qr_auto(qr_free_p) double *unused =
+        ret_p ? NULL : qr_xcalloc(p->micro_batch * n_outputs, sizeof *unused);
     enum qr_code code = QR_OK;
     for (size_t at = 0; at < n && code == QR_OK; at += p->micro_batch) {
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
@@ -100,7 +101,6 @@ static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, 
                               ret_z ? ret_z + at * n_readouts : NULL))
             code = not_predicted(p, sample + at, k, err);
     }
-    free(unused);
     return code;
 }
 
@@ -110,7 +110,7 @@ enum qr_code qr_evaluate(const struct qr_model *m, const double *params,
                          struct qr_err *err) {
     struct pass p;
     size_t n_sums = qr_model_n_sums(m);
-    qr_fixed *sums = qr_xaligned(n_sums * sizeof *sums);
+    qr_auto(qr_free_p) qr_fixed *sums = qr_xaligned(n_sums * sizeof *sums);
     enum qr_code code = pass_init(&p, m, params, data, pool, err);
     if (code == QR_OK && (ret_p || ret_z))
         code = predict_micro_batches(&p, sample, n, ret_p, ret_z, err);
@@ -121,7 +121,6 @@ enum qr_code qr_evaluate(const struct qr_model *m, const double *params,
         if (code == QR_OK) ret_means[0] += qr_model_penalty(m, params);
     }
     pass_fini(&p);
-    free(sums);
     return code;
 }
 

@@ -47,12 +47,10 @@ static void put_choices(const struct setting *t, const char *between, struct qr_
 
 static enum qr_code reject_choice(const struct setting *t, const char *value, const char *where,
                                   struct qr_err *err) {
-    struct qr_buf b = {0};
+    qr_auto(qr_buf_free) struct qr_buf b = {0};
     put_choices(t, "|", &b);
-    enum qr_code code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is none of %s", where, value,
-                                qr_buf_string(&b));
-    qr_buf_free(&b);
-    return code;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is none of %s", where, value,
+                   qr_buf_string(&b));
 }
 
 /* where: the setting as typed ("--threads", "QRING_THREADS", "worker.threads"). */
@@ -471,10 +469,9 @@ const char *qr_settings_choices(const char *name) {
     const struct setting *t = settings_find(name);
     if (!t || !t->choice) return NULL;
     char *to = joined[t - settings_table];
-    struct qr_buf b = {0};
+    qr_auto(qr_buf_free) struct qr_buf b = {0};
     put_choices(t, "|", &b);
     snprintf(to, sizeof joined[0], "%s", qr_buf_string(&b));
-    qr_buf_free(&b);
     return to;
 }
 

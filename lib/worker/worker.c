@@ -90,7 +90,7 @@ static enum qr_code read_settings(struct worker *w, int argc, char *const *argv,
 
 /* True when the command line asked only for a text. */
 static bool print_texts(const struct qr_settings *s) {
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     if (s->help) {
         qr_buf_puts(&text, help_head);
         qr_settings_help(&text);
@@ -104,7 +104,6 @@ static bool print_texts(const struct qr_settings *s) {
     bool printed = text.n > 0;
     if (printed) fwrite(text.p, 1, text.n, stdout);
     fflush(stdout);
-    qr_buf_free(&text);
     return printed;
 }
 
@@ -177,10 +176,9 @@ static enum qr_code worker_prepare(struct worker *w, struct qr_err *err) {
             w->job->name, w->canonical.hex, w->load.data.n_samples, w->load.data.n_train,
             qr_model_n_params(w->load.model), qr_model_n_params(w->load.model) - n_frozen,
             n_frozen);
-    struct qr_buf limits = {0};
+    qr_auto(qr_buf_free) struct qr_buf limits = {0};
     qr_limits_text(w->load.n_threads, n_threads != 0, &limits);
     qr_info(&w->log, "worker", "limits: %s", qr_buf_string(&limits));
-    qr_buf_free(&limits);
     return QR_OK;
 }
 

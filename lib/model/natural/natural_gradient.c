@@ -164,7 +164,7 @@ static struct natural_value request_value(struct block_readouts *w, bool simulat
 static enum qr_code request_block_values(const struct qr_natural_gradient *n,
                                          struct natural_block *b, bool simulated,
                                          struct block_readouts *w, struct qr_err *err) {
-    struct qr_pauli_sum *k = qr_xcalloc(b->n, sizeof *k);
+    qr_auto(qr_free_p) struct qr_pauli_sum *k = qr_xcalloc(b->n, sizeof *k);
     enum qr_code code = QR_OK;
     for (size_t i = 0; i < b->n && code == QR_OK; i++) {
         const struct argument *a = &b->argument[i];
@@ -186,7 +186,6 @@ static enum qr_code request_block_values(const struct qr_natural_gradient *n,
     for (size_t i = 0; i < b->n && code == QR_OK; i++)
         b->value[i] = request_value(w, simulated, &k[i]);
     for (size_t i = 0; i < b->n; i++) qr_pauli_sum_fini(&k[i]);
-    free(k);
     return code;
 }
 

@@ -304,7 +304,7 @@ static uint32_t program_add_contraction(struct program *g, struct draft_class *d
              v = program_add_node(g, d, pair[1], p.right);
     struct cone_tensor *t = program_new_tensor(d, CONE_NUMBERS, x->when, x->size);
     t->needs = d->tensors[u].needs || d->tensors[v].needs;
-    uint32_t *order = program_order(g, legs, p.both, p.n_left + p.n_right);
+    qr_auto(qr_free_p) uint32_t *order = program_order(g, legs, p.both, p.n_left + p.n_right);
     struct cone_contraction *c = APPEND(d->contractions, d->n_contractions);
     *c = (struct cone_contraction){
         .a = u,
@@ -322,7 +322,6 @@ static uint32_t program_add_contraction(struct program *g, struct draft_class *d
         memcpy(own->orders + own->n_orders, order, x->size * sizeof *order);
         own->n_orders += x->size;
     }
-    free(order);
     return c->out;
 }
 
