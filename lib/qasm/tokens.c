@@ -89,12 +89,14 @@ static uint32_t name_hash(const uint8_t *p, size_t n) {
     return h ^ h >> 15;
 }
 
-static uint32_t *name_slot(const struct qasm_reader *r, const uint8_t *p, size_t n) {
-    uint32_t last = 2 * r->cap_names - 1, at = name_hash(p, n) & last;
+/* Long searches count as steps, so that names of one hash end. */
+static uint32_t *name_slot(struct qasm_reader *r, const uint8_t *p, size_t n) {
+    uint32_t last = 2 * r->cap_names - 1, first = name_hash(p, n) & last, at = first;
     for (; r->name_slots[at]; at = (at + 1) & last) {
         const struct qasm_name *name = &r->names[r->name_slots[at] - 1];
         if (name->bytes == n && memcmp(name->text, p, n) == 0) break;
     }
+    r->steps += ((at - first) & last) / 4;
     return &r->name_slots[at];
 }
 
@@ -419,6 +421,7 @@ enum qr_code qasm_tokens_more(struct qasm_reader *r) {
         if (at >= r->text.n) break;
         uint8_t ch = r->text.p[at];
         QR_TRY(read_token(r, &at));
+        if (r->steps > r->max_steps) return qasm_bounded(r, (uint32_t)r->n_tokens - 1);
         if (r->n_tokens > MAX_TOKENS)
             return qasm_fail(r, MAX_TOKENS, "the text has more than %d words; split the circuit",
                              MAX_TOKENS);

@@ -503,6 +503,53 @@ static void long_texts(void) {
     }
 }
 
+enum { BLOCK_BYTES = 8, BLOCKS = 16 };
+
+static void put_letters(uint64_t i, char ret[BLOCK_BYTES + 1]) {
+    i *= UINT64_C(0x9e3779b97f4a7c15);
+    for (int c = 0; c < BLOCK_BYTES; c++) ret[c] = (char)('a' + (i >> 8 * c & 0xff) % 26);
+    ret[BLOCK_BYTES] = 0;
+}
+
+/* Two blocks of letters after which the hash (FNV-1a) of a name is the same; returns it. */
+static uint32_t find_collision(uint32_t state, char ret[2][BLOCK_BYTES + 1]) {
+    enum { SLOTS = 1 << 20 };
+    static uint32_t states[SLOTS], tried[SLOTS];
+    memset(tried, 0, sizeof tried);
+    for (uint32_t i = 1;; i++) {
+        put_letters(i, ret[1]);
+        uint32_t h = state, at;
+        for (int c = 0; c < BLOCK_BYTES; c++) h = (h ^ (uint8_t)ret[1][c]) * 16777619u;
+        at = (h ^ h >> 12) % SLOTS;
+        if (tried[at] && states[at] == h) {
+            put_letters(tried[at], ret[0]);
+            return h;
+        }
+        tried[at] = i, states[at] = h;
+    }
+}
+
+/* 65536 names that the reader hashes alike: each block has two choices. */
+static void colliding_names(void) {
+    char blocks[BLOCKS][2][BLOCK_BYTES + 1];
+    uint32_t state = 2166136261u;
+    for (int k = 0; k < BLOCKS; k++) state = find_collision(state, blocks[k]);
+    struct qr_buf text = {0}, excerpt = {0};
+    qr_buf_puts(&text, "barrier ");
+    for (unsigned i = 0; i < 1u << BLOCKS; i++) {
+        qr_buf_puts(&text, i ? ", " : "");
+        for (int k = 0; k < BLOCKS; k++) qr_buf_puts(&text, blocks[k][i >> k & 1]);
+    }
+    qr_buf_puts(&text, ";");
+    struct qr_program q;
+    struct qr_err err = {0};
+    CHECK(read_with(qr_buf_string(&text), NULL, 0, &q, &excerpt, &err) != QR_OK &&
+              strstr(err.msg, "more than 33554432 steps"),
+          "%s", err.msg);
+    qr_buf_free(&text);
+    qr_buf_free(&excerpt);
+}
+
 int main(void) {
     modifiers();
     equal_matrices(FIVE, equal_matrix_texts, COUNT(equal_matrix_texts));
@@ -513,5 +560,6 @@ int main(void) {
     readouts();
     errors();
     long_texts();
+    colliding_names();
     return t_end();
 }
