@@ -67,9 +67,9 @@ static struct dual walk(const struct walk *w, unsigned i) {
         return (struct dual){a.v / b.v, (a.d * b.v - a.v * b.d) / (b.v * b.v)};
     case QR_EXPRESSION_ATAN2:
     case QR_EXPRESSION_HYPOT: return of_pair(n->op, a, b);
-    default: { /* e^(b log a) */
-        long double l = logl(a.v), v = expl(b.v * l);
-        return (struct dual){v, v * (b.d * l + b.v * a.d / a.v)};
+    default: { /* a may be negative, if b is an integer */
+        long double v = powl(a.v, b.v), by_b = b.d != 0 ? v * logl(a.v) * b.d : 0;
+        return (struct dual){v, b.v * powl(a.v, b.v - 1) * a.d + by_b};
     }
     }
 }

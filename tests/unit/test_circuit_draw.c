@@ -158,6 +158,33 @@ static void named(void) {
     qr_circuit_free(c);
 }
 
+/* Everything that changes a gate is in its label. */
+static void labels(void) {
+    struct qr_circuit *c = qr_circuit_new(2, 0);
+    const struct qr_gate_arg w = {QR_ARG_PARAMETER, 1, qr_circuit_param(c, "w")};
+    const struct qr_gate gates[] = {
+        {.kind = QR_GATE_Z, .args = {{QR_ARG_CONSTANT, -0.5, 0}}},
+        {.kind = QR_GATE_PHASED_X, .args = {{QR_ARG_CONSTANT, 0.25, 0}, w}, .targets = {1}},
+        {.kind = QR_GATE_Y, .args = {{QR_ARG_CONSTANT, 0.5, 0}}, .global_shift = 0.25},
+        {.kind = QR_GATE_FSIM, .args = {{QR_ARG_CONSTANT, 0.5, 0}, w}, .targets = {1, 0}},
+        {.kind = QR_GATE_X, .args = {{QR_ARG_CONSTANT, -0.5, 0}}},
+        {.kind = QR_GATE_Z, .args = {{QR_ARG_CONSTANT, 0.25, 0}}, .targets = {1}},
+    };
+    for (size_t i = 0; i < COUNT(gates); i++) {
+        struct qr_gate g = gates[i];
+        g.n_targets = qr_gate_info(g.kind)->n_targets;
+        g.n_args = qr_gate_info(g.kind)->n_args;
+        CHECK(qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
+    }
+    char *text = qr_circuit_draw(c, NULL, 0, QR_DRAWING_TEXT, 100);
+    const char *want = "0: ─S†───────────────Y^0.5(g=0.25)──FSIM─────────√X†─\n"
+                       "                                    │\n"
+                       "1: ─PhasedX(0.25)^w─────────────────FSIM(0.5,w)──T───\n";
+    CHECK(strcmp(text, want) == 0, "\n%s", text);
+    free(text);
+    qr_circuit_free(c);
+}
+
 static void wide(void) {
     struct qr_circuit *c = NULL;
     const struct qr_qcnn_options opt = {12, 0, QR_QCNN_NOTEBOOK};
@@ -183,6 +210,11 @@ static void wide(void) {
         double width = strtod(strstr(text, "width=\"") + strlen("width=\""), NULL);
         CHECK(width <= (columns < 50 ? 400 : 8 * columns), "%u: %g", columns, width);
         CHECK(count(text, "<title>RX(x") == 12 && count(text, ">⟨Z⟩<") == 12);
+        free(text);
+        text = qr_circuit_draw(c, o, 12, QR_DRAWING_LATEX, columns);
+        CHECK(count(text, "\\gate{R_{X}(x_{") == 12 && count(text, "\\gate{H}") == 12 &&
+                  count(text, "\\rstick{$\\langle Z\\rangle$}") == 12,
+              "%u columns:\n%s", columns, text);
         free(text);
     }
     for (unsigned q = 0; q < 12; q++) qr_observable_fini(&o[q]);
@@ -232,6 +264,7 @@ int main(void) {
     small();
     other_forms();
     named();
+    labels();
     wide();
     many_rows();
     return t_end();

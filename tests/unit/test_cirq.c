@@ -60,8 +60,10 @@ static double distance(const double complex *a, const double complex *b, size_t 
     double complex overlap = 0;
     double worst = 0;
     for (size_t i = 0; i < dim; i++) overlap += conj(b[i]) * a[i];
-    for (size_t i = 0; i < dim; i++)
-        worst = fmax(worst, cabs(a[i] - b[i] * (overlap / cabs(overlap))));
+    for (size_t i = 0; i < dim; i++) {
+        double d = cabs(a[i] - b[i] * (overlap / cabs(overlap)));
+        if (d > worst || isnan(d)) worst = d;
+    }
     return worst;
 }
 

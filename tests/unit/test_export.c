@@ -45,8 +45,10 @@ static double distance(const double complex *a, const double complex *b, unsigne
     double complex overlap = 0;
     double worst = 0;
     for (unsigned i = 0; i < n; i++) overlap += conj(b[i]) * a[i];
-    for (unsigned i = 0; i < n; i++)
-        worst = fmax(worst, cabs(a[i] - overlap / cabs(overlap) * b[i]));
+    for (unsigned i = 0; i < n; i++) {
+        double d = cabs(a[i] - overlap / cabs(overlap) * b[i]);
+        if (d > worst || isnan(d)) worst = d;
+    }
     return worst;
 }
 
@@ -223,6 +225,9 @@ static void expressions(void) {
         "{'qubits': 1, 'gates': [{'gate': 'RX', 'qubits': [0], 'angle': 'q'}, {'gate': 'RY', "
         "'qubits': [0], 'angle': 'c*u[2]'}]}",
         "{'qubits': 3, 'ansatz': 'amplitude'}",
+        "{'qubits': 2, 'gates': [{'gate': 'X', 'qubits': [0], 'exponent': '(w[3] - x[0])/b'},"
+        "{'gate': 'H', 'qubits': [1], 'exponent': '-pow(w[3], 3)*sqrt(x[1]) + 2', 'controls': "
+        "[0]}]}",
     };
     for (size_t i = 0; i < COUNT(circuits); i++) {
         char json[1024];
@@ -232,6 +237,7 @@ static void expressions(void) {
         struct qr_circuit *c = circuit_of(json);
         check_qasm("qasm3", c, i);
         check_qasm("qasm2", c, i);
+        check_model("cirq", c, i);
         qr_circuit_free(c);
     }
 }
@@ -290,7 +296,12 @@ static void readouts(void) {
     for (size_t i = 0; i < COUNT(texts); i++)
         CHECK(!qr_observable_parse(texts[i], 3, &o[i], &err), "%s", err.msg);
     for (size_t n = 2; n <= 3; n++) {
-        struct qr_buf text = exported("qasm3", &(struct qr_export){c, o, n, .title = NULL});
+        struct qr_buf text = exported("qasm3", &(struct qr_export){c, o, n, .title = NULL}),
+                      old = exported("qasm2", &(struct qr_export){c, o, n, .title = NULL});
+        bool bits = strstr(qr_buf_string(&text), "c[0] = measure q[2];\nc[1] = measure q[0];\n") &&
+                    strstr(qr_buf_string(&old), "measure q[2] -> c[0];\nmeasure q[0] -> c[1];\n");
+        CHECK(bits == (n == 2), "%s\n%s", qr_buf_string(&text), qr_buf_string(&old));
+        qr_buf_free(&old);
         struct qr_program q = read_back(&text, 0);
         if (n == 2)
             CHECK(q.n_readouts == 2 && !strcmp(q.readouts[0], "Z2") && !strcmp(q.readouts[1], "Z0"),
@@ -355,6 +366,45 @@ static void cirq(void) {
                    "0.25}]}");
     struct qr_buf found = exported("cirq", &(struct qr_export){.circuit = c});
     CHECK(strcmp(qr_buf_string(&found), text) == 0, "%s\n%s", qr_buf_string(&found), text);
+    qr_buf_free(&found);
+    qr_circuit_free(c);
+}
+
+/* A function that PennyLane runs: controls on 0 with their phase, shared expressions, weights,
+ * read-outs. */
+static void python(void) {
+    static const char text[] =
+        "from math import pi\n\nimport pennylane as qml\n\nweights = {\n    \"a\": 0.125,\n}\n\n\n"
+        "@qml.qnode(qml.device(\"default.qubit\", wires=3))\ndef circuit(x, w=weights):\n"
+        "    qml.ctrl(qml.RX(-pi*(w[\"a\"] + x[..., 1]), 0), [1, 2], [0, 1])\n"
+        "    qml.ctrl(qml.PhaseShift(-0.75*pi*(w[\"a\"] + x[..., 1]), 2), [1], [0])\n"
+        "    qml.IsingYY(-0.5, [2, 0])\n    qml.PauliZ(1)\n    qml.SWAP([0, 2])\n    return [\n"
+        "        qml.expval(qml.PauliZ(1)),\n"
+        "        qml.expval(qml.Hamiltonian([0.5, -1], [qml.PauliX(0) @ qml.PauliY(2), "
+        "qml.PauliZ(0)])),\n"
+        "        qml.expval(qml.Hamiltonian([-1], [qml.PauliZ(2)])),\n    ]\n";
+    static const char *const readouts[] = {"Z1", "0.5*X0 Y2 - Z0", "-Z2"};
+    static const char shared[] = "    s1 = qml.math.hypot(x[..., 0], x[..., 1])\n";
+    const double theta = 0.125;
+    struct qr_circuit *c =
+        circuit_of("{\"qubits\": 3, \"gates\": [{\"gate\": \"X\", \"qubits\": [0], \"exponent\": "
+                   "\"-(a + x[1])\", \"global_shift\": 0.25, \"controls\": [1, 2], "
+                   "\"control_values\": [0, 1]},"
+                   "{\"gate\": \"RYY\", \"qubits\": [2, 0], \"angle\": -0.5}, {\"gate\": \"Z\", "
+                   "\"qubits\": [1]},"
+                   "{\"gate\": \"SWAP\", \"qubits\": [0, 2]}]}");
+    struct qr_observable o[COUNT(readouts)];
+    struct qr_err err = {0};
+    for (size_t i = 0; i < COUNT(o); i++)
+        CHECK(!qr_observable_parse(readouts[i], 3, &o[i], &err), "%s", err.msg);
+    struct qr_buf found = exported("python", &(struct qr_export){c, o, COUNT(o), .theta = &theta});
+    CHECK(strcmp(qr_buf_string(&found), text) == 0, "%s\n%s", qr_buf_string(&found), text);
+    for (size_t i = 0; i < COUNT(o); i++) qr_observable_fini(&o[i]);
+    qr_buf_free(&found);
+    qr_circuit_free(c);
+    c = circuit_of("{\"qubits\": 2, \"ansatz\": \"amplitude\"}");
+    found = exported("python", &(struct qr_export){.circuit = c});
+    CHECK(strstr(qr_buf_string(&found), shared), "%s", qr_buf_string(&found));
     qr_buf_free(&found);
     qr_circuit_free(c);
 }
@@ -438,6 +488,7 @@ int main(void) {
     readouts();
     model_readouts();
     cirq();
+    python();
     tfq();
     errors();
     return t_end();

@@ -94,7 +94,10 @@ static double distance(const double complex *a, const double complex *b, unsigne
     double worst = 0;
     for (unsigned i = 0; i < dim * dim; i++) overlap += conj(b[i]) * a[i];
     double complex turn = overlap / cabs(overlap);
-    for (unsigned i = 0; i < dim * dim; i++) worst = fmax(worst, cabs(a[i] - turn * b[i]));
+    for (unsigned i = 0; i < dim * dim; i++) {
+        double d = cabs(a[i] - turn * b[i]);
+        if (d > worst || isnan(d)) worst = d;
+    }
     return worst;
 }
 
