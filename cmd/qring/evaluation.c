@@ -101,11 +101,9 @@ static enum qr_code evaluation_load(const struct qr_evaluation_flags *f, bool la
 static enum qr_code check_data_loads(const struct qr_evaluation_flags *f, const struct qr_job *job,
                                      const struct qr_evaluation *e, struct qr_err *err) {
     const struct qr_job_samples samples = samples_of(f, true, e);
-    struct qr_workload w = {0};
-    QR_TRY(e->data ? qr_workload_load_samples(job, &samples, "auto", 1, &w, err)
-                   : qr_workload_load(job, "auto", 1, &w, err));
-    qr_workload_fini(&w);
-    return QR_OK;
+    qr_auto(qr_workload_fini) struct qr_workload w = {0};
+    return e->data ? qr_workload_load_samples(job, &samples, "auto", 1, &w, err)
+                   : qr_workload_load(job, "auto", 1, &w, err);
 }
 
 static void choose_samples(const struct qr_evaluation_flags *f, struct qr_evaluation *e) {

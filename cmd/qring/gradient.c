@@ -157,14 +157,14 @@ static enum qr_code print_prediction_gradients(const struct qr_loaded *l, const 
 
 int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     const char *weights = NULL, *samples = NULL, *of = "loss", *isa = NULL, *threads = NULL;
-    struct qr_overrides set = {0};
+    qr_auto(qr_overrides_fini) struct qr_overrides set = {0};
     const struct qr_flag flags[] = {{"--weights", &weights, NULL},
                                     {"--samples", &samples, NULL},
                                     {"--of", &of, NULL},
                                     {"--isa", &isa, NULL},
                                     {"--threads", &threads, NULL}};
     struct qr_words words;
-    struct qr_loaded l = {0};
+    qr_auto(qr_loaded_fini) struct qr_loaded l = {0};
     struct qr_err err = {0};
     size_t *sample = NULL, n = 0;
     bool help;
@@ -183,7 +183,5 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
                    ? print_loss_gradient(&l, l.load.initial, sample, n, &err)
                    : print_prediction_gradients(&l, l.load.initial, sample, n, &err);
     free(sample);
-    qr_loaded_fini(&l);
-    qr_overrides_fini(&set);
     return qr_exit_report(code, &err);
 }

@@ -187,7 +187,7 @@ static enum qr_code load_checkpoint(struct run_command *r, const struct qr_outpu
         epochs * qr_batch_count(load->data.n_train, r->job->train.batch_size);
     const char *url = outputs->checkpoints_url;
     struct qr_resume_point start;
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     enum qr_code code = qr_run_checkpoints_load(url, outputs->dir, load, epochs, &start, err);
     unsigned long long step = start.state.step, epoch = start.state.epoch;
     qr_run_checkpoints_warn(&start.notes, qr_command_log());
@@ -204,7 +204,6 @@ static enum qr_code load_checkpoint(struct run_command *r, const struct qr_outpu
             &text, "already trained: %llu steps, %llu epochs, weights in %s; --fresh starts over\n",
             step, epoch, outputs->weights_url);
     qr_print_escaped(r->text_out, qr_buf_string(&text));
-    qr_buf_free(&text);
     qr_resume_point_fini(&start);
     return code;
 }

@@ -92,14 +92,13 @@ int qr_command_validate(const struct qr_command *self, int argc, char **argv) {
         code = qr_validate(n, rest, environ, message_ns, price, qr_command_log(), &v, &err);
     free(rest);
     if (code != QR_OK) return qr_exit_report(code, &err);
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     if (v.settings.help) qr_buf_puts(&text, self->help);
     else if (own.json) qr_validation_json(&v, &text);
     else qr_validation_text(&v, &text);
     if (own.json) fwrite(text.p, 1, text.n, stdout);
     else qr_print_escaped(stdout, qr_buf_string(&text));
     if (!v.settings.help) exit_code = qr_validation_exit_code(&v);
-    qr_buf_free(&text);
     qr_validation_fini(&v);
     return exit_code;
 }

@@ -388,9 +388,9 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
                                     {"--job", &job, NULL},
                                     {"--init", &init, NULL},
                                     {"--json", NULL, &json}};
-    struct qr_overrides set = {0};
+    qr_auto(qr_overrides_fini) struct qr_overrides set = {0};
     struct qr_words words;
-    struct qr_loaded l = {0};
+    qr_auto(qr_loaded_fini) struct qr_loaded l = {0};
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, 5, &set, 64, &words, &help, &err);
     if (code == QR_OK && help) return qr_print_help(self);
@@ -413,7 +413,5 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
         code = values ? process_values(&l, &words, json, &err)
                : init ? process_initial(&l, to, json, &err)
                       : process_files(&words, job ? &l.load : NULL, to, json, &err);
-    qr_loaded_fini(&l);
-    qr_overrides_fini(&set);
     return qr_exit_report(code, &err);
 }

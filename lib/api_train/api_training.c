@@ -157,7 +157,7 @@ static struct qring_result *result_new(const struct training *t, const struct qr
 
 static enum qr_code training_run(struct training *t, struct qring_result **ret,
                                  struct qr_err *err) {
-    struct qr_train_result result = {0};
+    qr_auto(qr_train_result_fini) struct qr_train_result result = {0};
     QR_TRY(training_load(t, err));
     QR_TRY(training_initial(t, err));
     qr_job_canonical(t->job, &t->load.data,
@@ -184,7 +184,6 @@ static enum qr_code training_run(struct training *t, struct qring_result **ret,
     if (code == QR_OK) *ret = result_new(t, &result);
     if (code == QR_CANCELLED)
         qr_fail(err, QR_CANCELLED, "cannot complete the training: it was cancelled");
-    qr_train_result_fini(&result);
     return code;
 }
 

@@ -342,7 +342,7 @@ static enum qr_code check_others(const struct config *c, struct qr_identity *ret
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "TF_CONFIG: %s.evaluator names %zu addresses; at most %d", c->key, n,
                        MAX_OTHERS);
-    struct qr_identity all = {.index = -1};
+    qr_auto(qr_identity_fini) struct qr_identity all = {.index = -1};
     qr_peers_new(&all, ret->n_peers + n);
     memcpy(all.peers, ret->peers, ret->n_peers * sizeof *all.peers);
     for (const struct qr_json *v = qr_json_first(c->lists[EVALUATOR]); v && code == QR_OK;
@@ -353,7 +353,6 @@ static enum qr_code check_others(const struct config *c, struct qr_identity *ret
             ret->address = qr_xstrdup(all.peers[ret->n_peers + i]);
     }
     memset(all.peers, 0, ret->n_peers * sizeof *all.peers); /* these stay owned by the ring */
-    qr_identity_fini(&all);
     return code;
 }
 

@@ -25,16 +25,14 @@ void qr_job_trial_set(const struct qr_job *job, size_t trial, struct qr_override
 enum qr_code qr_job_trial(const struct qr_job *job, size_t trial, struct qr_job **ret,
                           struct qr_err *err) {
     qr_auto(qr_buf_free) struct qr_buf text = {0};
-    struct qr_overrides set = {0};
+    qr_auto(qr_overrides_fini) struct qr_overrides set = {0};
     qr_auto(qr_free_p) char *what = qr_xasprintf("job %s", job->name);
     char *folder = job->data.folder ? qr_xstrdup(job->data.folder) : NULL;
     qr_job_record(job, job->train.epochs, &text);
     qr_job_trial_set(job, trial, &set);
     const struct qr_job_source from = {
         .what = what, .is_file = job->is_file, .folder = folder, .set = &set};
-    enum qr_code code = qr_job_parse_in(qr_buf_view(&text), &from, ret, err);
-    qr_overrides_fini(&set);
-    return code;
+    return qr_job_parse_in(qr_buf_view(&text), &from, ret, err);
 }
 
 /* ---- the metric that compares trials ---- */

@@ -71,7 +71,7 @@ static bool has_work(const struct qr_publisher *p) {
 static enum qr_code write_checkpoint(struct qr_publisher *p, bool done,
                                      struct qr_checkpoint_latest *ret, struct qr_err *err) {
     struct qr_checkpoint c;
-    struct qr_buf notes = {0};
+    qr_auto(qr_buf_free) struct qr_buf notes = {0};
     int sys = qr_file_sync(p->log_path);
     if (sys) return qr_fail_errno(err, sys, "%s", p->log_path);
     qr_state_save(&p->work.state, p->opt.job, p->opt.model, p->job_hash, &c);
@@ -87,7 +87,6 @@ static enum qr_code write_checkpoint(struct qr_publisher *p, bool done,
         qr_debug(&p->log, "checkpoint", "step %" PRIu64 " not published: %s/LATEST is newer",
                  c.step, p->url);
     }
-    qr_buf_free(&notes);
     qr_checkpoint_fini(&c);
     return code;
 }

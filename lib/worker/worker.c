@@ -259,7 +259,7 @@ static enum qr_code find_start(struct worker *w, struct qr_err *err) {
 static enum qr_code worker_reload(void *ctx, struct qr_state *ret, bool *ret_found,
                                   struct qr_err *err) {
     struct worker *w = ctx;
-    struct qr_resume_point start = {0};
+    qr_auto(qr_resume_point_fini) struct qr_resume_point start = {0};
     *ret_found = w->ended = false;
     if (!w->outputs.checkpoints_url ||
         qr_now_ns(&qr_clock_monotonic) - w->looked_ns < look_again_ns)
@@ -270,7 +270,6 @@ static enum qr_code worker_reload(void *ctx, struct qr_state *ret, bool *ret_fou
                                                worker_epochs(w), &start, err);
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
     if (*ret_found) qr_state_copy(ret, &start.state);
-    qr_resume_point_fini(&start);
     return code;
 }
 
@@ -309,12 +308,11 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
 
 /* A publisher has looked when it had something to publish; otherwise look here. */
 static bool check_others_ended(struct worker *w) {
-    struct qr_resume_point start = {0};
+    qr_auto(qr_resume_point_fini) struct qr_resume_point start = {0};
     struct qr_err unknown;
     if (!w->publisher || qr_publisher_has_tried(w->publisher))
         return qr_publisher_training_done(w->publisher);
     bool yes = look_for_checkpoint(w, &start, &unknown) == QR_OK && w->ended;
-    qr_resume_point_fini(&start);
     return yes;
 }
 
@@ -376,7 +374,7 @@ static enum qr_code worker_finish(void *ctx, const struct qr_group_view *view,
 }
 
 static enum qr_code worker_train(struct worker *w, struct qr_err *err) {
-    struct qr_train_result result = {0};
+    qr_auto(qr_train_result_fini) struct qr_train_result result = {0};
     char host[256] = "";
     uint64_t epochs = worker_epochs(w);
     gethostname(host, sizeof host - 1);
@@ -424,7 +422,6 @@ static enum qr_code worker_train(struct worker *w, struct qr_err *err) {
     if (code != QR_OK) code = publish_before_exit(w, code, err);
     if (code == QR_OK && result.ended_by_peers)
         qr_info(&w->log, "worker", "the others have ended the run, and all outputs are written");
-    qr_train_result_fini(&result);
     return code;
 }
 

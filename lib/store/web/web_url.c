@@ -104,14 +104,13 @@ static bool host_matches(const char *host, const char *row) {
 bool qr_web_url_trusted(const char *text, const struct qr_web_trusted *rows, size_t n) {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.:[]";
-    struct qr_web_url url = {0};
+    qr_auto(qr_web_url_fini) struct qr_web_url url = {0};
     struct qr_err err;
     bool found = false;
     if (qr_web_url_parse(NULL, text, &url, &err) != QR_OK) return false;
     if (url.host[strspn(url.host, plain)] == 0)
         for (size_t i = 0; i < n; i++)
             found |= rows[i].https == url.https && host_matches(url.host, rows[i].host);
-    qr_web_url_fini(&url);
     return found;
 }
 
