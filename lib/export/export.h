@@ -33,12 +33,12 @@ const char *qr_export_formats(void);
 QR_MUST_CHECK enum qr_code qr_export_format(const char *name, const struct qr_export_format **ret,
                                             struct qr_err *err);
 /* Whether the other program expects a circuit alone: with read-outs the text has another form
- * (cirq: a list; tfq: an npz file). */
+ * (cirq: a list), or there is none (tfq). */
 bool qr_export_circuit_alone(const struct qr_export_format *format);
 /* Appends the circuit to *ret.
  *
  * Errors:   INVALID_ARGUMENT: the format has no symbols, and theta or x is missing; UNIMPLEMENTED:
- *           a gate or a function that the format cannot express
+ *           a gate, a function or a read-out that the format cannot express
  */
 QR_MUST_CHECK enum qr_code qr_export(const struct qr_export_format *format,
                                      const struct qr_export *what, struct qr_buf *ret,

@@ -1,15 +1,12 @@
 /* export/tfq_serialized.c — the bytes of a program.proto of TensorFlow Quantum (tfq.from_tensor):
- * native gates are its own; with read-outs an npz file of it and of a pauli_sum.proto for each.
- * Start reading at export_tfq(). */
+ * native gates are its own. Start reading at export_tfq(). */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/protobuf.h"
 #include "export/export_impl.h"
 #include "export/qasm_names.h"
-#include "format/npz.h"
 
 /* Appends a message, which is freed. */
 static void put_message(struct qr_buf *to, unsigned field, struct qr_buf *message) {
@@ -125,7 +122,12 @@ static enum qr_code put_moments(struct qr_buf *circuit, const struct qr_circuit 
     return code;
 }
 
-static enum qr_code put_program(const struct qr_circuit *c, struct qr_buf *to, struct qr_err *err) {
+enum qr_code export_tfq(const struct qr_export *what, struct qr_buf *to, struct qr_err *err) {
+    const struct qr_circuit *c = what->circuit;
+    if (what->n_readouts)
+        return qr_fail(
+            err, QR_UNIMPLEMENTED,
+            "a program of TensorFlow Quantum has no read-outs; export the circuit alone");
     /* Parameters keep any name, and columns have those of OpenQASM. */
     struct export_qasm_names names = export_qasm_names(c);
     struct qr_buf language = {0}, circuit = {0};
@@ -135,57 +137,5 @@ static enum qr_code put_program(const struct qr_circuit *c, struct qr_buf *to, s
     enum qr_code code = put_moments(&circuit, c, names.columns, err);
     put_message(to, 2, &circuit);
     export_qasm_names_fini(&names);
-    return code;
-}
-
-/* ---- read-outs ---- */
-
-static void put_sum(struct qr_buf *to, const struct qr_observable *o) {
-    for (size_t i = 0; i < o->n_terms; i++) {
-        const struct qr_pauli_term *t = &o->terms[i];
-        const struct qr_qubits all = qr_pauli_qubits(t);
-        struct qr_buf term = {0}, pair = {0};
-        qr_protobuf_float(&term, 1, (float)t->coefficient);
-        for (unsigned q = qr_qubits_first(&all); q < QR_MAX_QUBITS; q = qr_qubits_next(&all, q)) {
-            char name[16];
-            snprintf(name, sizeof name, "0_%u", q);
-            qr_protobuf_text(&pair, 1, name);
-            qr_protobuf_text(&pair, 2, (char[]){qr_pauli_letter(t, q), 0});
-            put_message(&term, 3, &pair);
-        }
-        put_message(to, 1, &term);
-    }
-}
-
-/* Buffers as an array of bytes; frees them. */
-static struct qr_npz_texts join_texts(struct qr_buf *v, size_t n) {
-    struct qr_npz_texts ret = {.n = n};
-    for (size_t i = 0; i < n; i++)
-        if (v[i].n > ret.width) ret.width = v[i].n;
-    ret.bytes = qr_xcalloc(n * ret.width + 1, 1);
-    for (size_t i = 0; i < n; i++) {
-        memcpy(ret.bytes + i * ret.width, v[i].p, v[i].n);
-        qr_buf_free(&v[i]);
-    }
-    return ret;
-}
-
-static void put_model(struct qr_buf *program, const struct qr_export *what, struct qr_buf *to) {
-    static const char *const names[] = {"circuit", "readouts"};
-    struct qr_buf *sums = qr_xcalloc(what->n_readouts, sizeof *sums);
-    for (size_t i = 0; i < what->n_readouts; i++) put_sum(&sums[i], &what->readouts[i]);
-    struct qr_npz_texts arrays[] = {join_texts(program, 1), join_texts(sums, what->n_readouts)};
-    qr_npz_write_texts(names, arrays, 2, to);
-    for (size_t i = 0; i < 2; i++) qr_npz_texts_fini(&arrays[i]);
-    free(sums);
-}
-
-enum qr_code export_tfq(const struct qr_export *what, struct qr_buf *to, struct qr_err *err) {
-    struct qr_buf program = {0};
-    enum qr_code code = put_program(what->circuit, &program, err);
-    to->overflow |= program.overflow;
-    if (what->n_readouts && code == QR_OK && qr_buf_ok(&program)) put_model(&program, what, to);
-    else qr_buf_put(to, program.p, program.n);
-    qr_buf_free(&program);
     return code;
 }

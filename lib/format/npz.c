@@ -403,51 +403,26 @@ void qr_npz_texts_fini(struct qr_npz_texts *t) {
     *t = (struct qr_npz_texts){0};
 }
 
-static void put_header(const char *descr, const char *shape, struct qr_buf *npy) {
-    qr_buf_clear(npy);
-    uint8_t *p = qr_buf_grow(npy, 10);
-    memcpy(p, npy_magic, MAGIC_BYTES);
-    p[6] = 1;
-    qr_buf_printf(npy, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr, shape);
-    while ((npy->n + 1) % HEADER_ALIGN) qr_buf_puts(npy, " ");
-    qr_buf_puts(npy, "\n");
-    npy->p[8] = (uint8_t)(npy->n - 10);
-    npy->p[9] = (uint8_t)((npy->n - 10) >> 8);
-}
-
-static void put_member(const char *name, const struct qr_buf *npy, struct qr_zip_writer *w) {
-    char member[QR_ZIP_NAME_CHARS];
-    if (!qr_buf_ok(npy)) w->out->overflow = true;
-    snprintf(member, sizeof member, "%s.npy", name);
-    qr_zip_put(w, member, qr_buf_view(npy));
-}
-
 void qr_npz_write(const struct qr_tensors *t, struct qr_buf *ret) {
     struct qr_zip_writer w = {.out = ret};
     struct qr_buf npy = {0};
     for (size_t i = 0; i < t->n; i++) {
         const struct qr_tensor *x = &t->v[i];
-        char shape[QR_SHAPE_CHARS];
+        char shape[QR_SHAPE_CHARS], member[QR_ZIP_NAME_CHARS];
         qr_shape_text(x->rank, x->dims, shape);
-        put_header("<f8", shape, &npy);
+        qr_buf_clear(&npy);
+        uint8_t *p = qr_buf_grow(&npy, 10);
+        memcpy(p, npy_magic, MAGIC_BYTES);
+        p[6] = 1;
+        qr_buf_printf(&npy, "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }", shape);
+        while ((npy.n + 1) % HEADER_ALIGN) qr_buf_puts(&npy, " ");
+        qr_buf_puts(&npy, "\n");
+        npy.p[8] = (uint8_t)(npy.n - 10);
+        npy.p[9] = (uint8_t)((npy.n - 10) >> 8);
         qr_buf_put_doubles(&npy, x->values, x->n);
-        put_member(x->name, &npy, &w);
-    }
-    qr_zip_end(&w);
-    qr_buf_free(&npy);
-}
-
-void qr_npz_write_texts(const char *const *names, const struct qr_npz_texts *arrays, size_t n,
-                        struct qr_buf *ret) {
-    struct qr_zip_writer w = {.out = ret};
-    struct qr_buf npy = {0};
-    for (size_t i = 0; i < n; i++) {
-        char descr[24], shape[QR_SHAPE_CHARS];
-        snprintf(descr, sizeof descr, "|S%zu", arrays[i].width);
-        qr_shape_text(1, &arrays[i].n, shape);
-        put_header(descr, shape, &npy);
-        qr_buf_put(&npy, arrays[i].bytes, arrays[i].n * arrays[i].width);
-        put_member(names[i], &npy, &w);
+        if (!qr_buf_ok(&npy)) ret->overflow = true;
+        snprintf(member, sizeof member, "%s.npy", x->name);
+        qr_zip_put(&w, member, qr_buf_view(&npy));
     }
     qr_zip_end(&w);
     qr_buf_free(&npy);

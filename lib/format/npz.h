@@ -49,8 +49,5 @@ void qr_npz_texts_fini(struct qr_npz_texts *t);
 /* Appends an npz file: stored, float64 ("<f8"), members "<name>.npy" in order; '/' is kept in
  * names. No time stamps: equal input gives equal bytes. */
 void qr_npz_write(const struct qr_tensors *t, struct qr_buf *ret);
-/* The same of arrays of bytes with one axis ("|S<width>"), by name. */
-void qr_npz_write_texts(const char *const *names, const struct qr_npz_texts *arrays, size_t n,
-                        struct qr_buf *ret);
 
 #endif

@@ -7,7 +7,6 @@
 #include "circuit/circuit_json.h"
 #include "cirq/cirq.h"
 #include "export/export.h"
-#include "format/npz.h"
 #include "qasm/qasm.h"
 #include "tests/ref/dense.h"
 #include "tests/t.h"
@@ -92,7 +91,7 @@ static struct qr_circuit *circuit_of(const char *json) {
     return c;
 }
 
-/* Reads what the format cirq or tfq writes; of npz the circuit and the read-outs. Those of the
+/* Reads what the format cirq or tfq writes. Those of the
  * symbols x0 .. x9 that occur are columns, whose numbers are moved in x. */
 static struct qr_program read_model(const struct qr_buf *text, double *x) {
     char names[10][4];
@@ -108,23 +107,9 @@ static struct qr_program read_model(const struct qr_buf *text, double *x) {
         inputs[n_columns] = names[i];
         x[n_columns++] = x[i];
     }
-    if (text->n > 2 && memcmp(text->p, "PK", 2) == 0) {
-        struct qr_npz_texts v[2];
-        struct qr_tfq_samples samples;
-        for (unsigned i = 0; i < 2; i++)
-            CHECK(!qr_npz_read_texts(qr_buf_view(text), "npz", i ? "readouts" : "circuit", 1 << 20,
-                                     &v[i], &err),
-                  "%s", err.msg);
-        const struct qr_tfq_model model = {.circuit = {v[0].bytes, v[0].n, v[0].width},
-                                           .readouts = {v[1].bytes, v[1].n, v[1].width}};
-        CHECK(!qr_tfq_read(&model, &q, &samples, &err), "%s", err.msg);
-        for (unsigned i = 0; i < 2; i++) qr_npz_texts_fini(&v[i]);
-        free(samples.x);
-    } else {
-        const struct qr_program_options options = {.inputs = inputs, .n_inputs = n_columns};
-        CHECK(!qr_cirq_read(qr_buf_view(text), &options, &q, &err), "%s\n%s", err.msg,
-              qr_buf_string(text));
-    }
+    const struct qr_program_options options = {.inputs = inputs, .n_inputs = n_columns};
+    CHECK(!qr_cirq_read(qr_buf_view(text), &options, &q, &err), "%s\n%s", err.msg,
+          qr_buf_string(text));
     if (!q.circuit) exit(1);
     return q;
 }
@@ -316,31 +301,35 @@ static void readouts(void) {
     qr_circuit_free(c);
 }
 
-/* The formats that have observables: what is read back is what was written. */
+/* Cirq's JSON has observables: those read back are those written. A program of TensorFlow Quantum
+ * has none. */
 static void model_readouts(void) {
     static const char *const texts[] = {"Z2", "0.25*X0 Y2 - Z1 + 2", "-Y1", "3"};
-    static const char *const formats[] = {"cirq", "tfq"};
     struct qr_circuit *c = circuit_of("{\"qubits\": 3, \"gates\": [{\"gate\": \"RX\", "
                                       "\"qubits\": [1], \"angle\": \"w\"}]}");
     struct qr_observable o[COUNT(texts)], back;
+    const struct qr_export what = {c, o, COUNT(o), .x = NULL};
+    const struct qr_export_format *tfq;
     struct qr_err err = {0};
     for (size_t i = 0; i < COUNT(texts); i++)
         CHECK(!qr_observable_parse(texts[i], 3, &o[i], &err), "%s", err.msg);
-    for (size_t f = 0; f < COUNT(formats); f++) {
-        struct qr_buf text = exported(formats[f], &(struct qr_export){c, o, COUNT(o), .x = NULL});
-        struct qr_program q = read_model(&text, NULL);
-        CHECK(q.circuit->n_qubits == 3 && q.circuit->n_params == 1 &&
-                  strcmp(q.circuit->param_names[0], "w") == 0 && q.n_readouts == COUNT(texts),
-              "%s: %zu read-outs", formats[f], q.n_readouts);
-        for (size_t i = 0; i < q.n_readouts; i++) {
-            CHECK(!qr_observable_parse(q.readouts[i], 3, &back, &err), "%s", err.msg);
-            CHECK(strcmp(back.text, o[i].text) == 0, "%s: %s is %s", formats[f], o[i].text,
-                  back.text);
-            qr_observable_fini(&back);
-        }
-        qr_program_fini(&q);
-        qr_buf_free(&text);
+    struct qr_buf text = exported("cirq", &what), none = {0};
+    struct qr_program q = read_model(&text, NULL);
+    CHECK(q.circuit->n_qubits == 3 && q.circuit->n_params == 1 &&
+              strcmp(q.circuit->param_names[0], "w") == 0 && q.n_readouts == COUNT(texts),
+          "%zu read-outs", q.n_readouts);
+    for (size_t i = 0; i < q.n_readouts; i++) {
+        CHECK(!qr_observable_parse(q.readouts[i], 3, &back, &err), "%s", err.msg);
+        CHECK(strcmp(back.text, o[i].text) == 0, "%s is %s", o[i].text, back.text);
+        qr_observable_fini(&back);
     }
+    CHECK(!qr_export_format("tfq", &tfq, &err) &&
+              qr_export(tfq, &what, &none, &err) == QR_UNIMPLEMENTED &&
+              strstr(err.msg, "has no read-outs"),
+          "%s", err.msg);
+    qr_program_fini(&q);
+    qr_buf_free(&text);
+    qr_buf_free(&none);
     for (size_t i = 0; i < COUNT(texts); i++) qr_observable_fini(&o[i]);
     qr_circuit_free(c);
 }

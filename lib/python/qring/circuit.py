@@ -544,7 +544,7 @@ class Circuit(GateMethods):
     ) -> Any:
         """Write the circuit for another program: a text, or bytes for ``tfq``.
 
-        With read-outs, ``cirq`` is a list of the circuit and PauliSums, and ``tfq`` an npz file.
+        With read-outs, ``cirq`` is a list of the circuit and PauliSums; ``tfq`` has none.
 
         Parameters
         ----------
