@@ -193,8 +193,11 @@ static void put_decimal(bool negative, uint64_t q, int digits, int exponent, cha
         *to++ = text[i];
         if (i == point && i + 1 < n) *to++ = '.';
     }
+    if (exponent < -4) {
+        *to++ = 'e', *to++ = '-';
+        *to++ = (char)('0' - exponent / 10), *to++ = (char)('0' - exponent % 10);
+    }
     *to = 0;
-    if (exponent < -4) snprintf(to, 8, "e%03d", exponent);
 }
 
 /* |x| from 10^-16 to 10^14 is m / 2^bits. With s decimals it is m 5^s / 2^(bits - s): for up to 17
