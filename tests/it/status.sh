@@ -61,7 +61,7 @@ kill -TERM "$w0" "$w1"; wait "$w0" "$w1" 2>/dev/null
 
 ask "127.0.0.1:$nobody"; rc=$?
 check "nobody listens: 138, not $rc" test $rc = 138
-check "nobody listens" said "cannot query 127.0.0.1:$nobody: .*connect to server: check that the worker runs"
+check "no process listens" said "cannot query 127.0.0.1:$nobody: .*connect to server: check that the worker runs"
 $python -c '
 import socket, sys
 s = socket.create_server(("127.0.0.1", int(sys.argv[1])))

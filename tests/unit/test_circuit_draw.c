@@ -123,6 +123,22 @@ static void other_forms(void) {
     qr_circuit_free(c);
 }
 
+/* Adds the gates, whose numbers of qubits and arguments follow from their kinds; compares the
+ * drawing and frees the circuit. */
+static void check_gates(struct qr_circuit *c, const struct qr_gate *gates, size_t n,
+                        const char *want) {
+    for (size_t i = 0; i < n; i++) {
+        struct qr_gate g = gates[i];
+        g.n_targets = qr_gate_info(g.kind)->n_targets;
+        g.n_args = qr_gate_info(g.kind)->n_args;
+        CHECK(qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
+    }
+    char *text = qr_circuit_draw(c, NULL, 0, QR_DRAWING_TEXT, 100);
+    CHECK(strcmp(text, want) == 0, "\n%s", text);
+    free(text);
+    qr_circuit_free(c);
+}
+
 /* Gates that are known by another name than that of the native one are drawn by it. */
 static void named(void) {
     struct qr_circuit *c = qr_circuit_new(2, 1);
@@ -143,19 +159,10 @@ static void named(void) {
         {.kind = QR_GATE_Z, .args = {{QR_ARG_PARAMETER, 0.5, 0}}},
         {.kind = QR_GATE_X, .args = {w}, .targets = {1}},
     };
-    for (size_t i = 0; i < COUNT(gates); i++) {
-        struct qr_gate g = gates[i];
-        g.n_targets = qr_gate_info(g.kind)->n_targets;
-        g.n_args = qr_gate_info(g.kind)->n_args;
-        CHECK(qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
-    }
-    char *text = qr_circuit_draw(c, NULL, 0, QR_DRAWING_TEXT, 100);
     const char *want = "0: ─S───√X────●────────●──●───XY(w)──Givens(w)──Z^0.5*w─────\n"
                        "              │        │  │   │      │\n"
                        "1: ─T†──P(w)──P(2*x0)──S──√X──XY─────Givens─────X^0.31831*w─\n";
-    CHECK(strcmp(text, want) == 0, "\n%s", text);
-    free(text);
-    qr_circuit_free(c);
+    check_gates(c, gates, COUNT(gates), want);
 }
 
 /* Everything that changes a gate is in its label. */
@@ -170,19 +177,10 @@ static void labels(void) {
         {.kind = QR_GATE_X, .args = {{QR_ARG_CONSTANT, -0.5, 0}}},
         {.kind = QR_GATE_Z, .args = {{QR_ARG_CONSTANT, 0.25, 0}}, .targets = {1}},
     };
-    for (size_t i = 0; i < COUNT(gates); i++) {
-        struct qr_gate g = gates[i];
-        g.n_targets = qr_gate_info(g.kind)->n_targets;
-        g.n_args = qr_gate_info(g.kind)->n_args;
-        CHECK(qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
-    }
-    char *text = qr_circuit_draw(c, NULL, 0, QR_DRAWING_TEXT, 100);
     const char *want = "0: ─S†───────────────Y^0.5(g=0.25)──FSIM─────────√X†─\n"
                        "                                    │\n"
                        "1: ─PhasedX(0.25)^w─────────────────FSIM(0.5,w)──T───\n";
-    CHECK(strcmp(text, want) == 0, "\n%s", text);
-    free(text);
-    qr_circuit_free(c);
+    check_gates(c, gates, COUNT(gates), want);
 }
 
 static void wide(void) {
