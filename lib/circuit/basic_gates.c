@@ -167,6 +167,7 @@ void qr_gate_lower(const struct qr_gate *g, qr_basic_emit *emit, void *context) 
         emit_gate(&e, QR_BASIC_RYY, g->targets, scaled(a, 1 / M_PI));
         emit_power(&second, QR_GATE_Z, g->targets[1], scaled(b, -1 / M_PI), 0);
         break;
-    case QR_GATE_KINDS: QR_ASSERT(false);
+    case QR_GATE_KINDS:
+    case QR_GATE_CHANNEL: QR_ASSERT(false);
     }
 }

@@ -25,6 +25,7 @@ struct qr_circuit *qr_circuit_copy(const struct qr_circuit *c) {
     copy->gates = qr_xreallocarray(NULL, c->n_gates + 1, sizeof *copy->gates);
     if (c->n_gates) memcpy(copy->gates, c->gates, c->n_gates * sizeof *copy->gates);
     for (size_t i = 0; i < c->n_expressions; i++) qr_circuit_expression(copy, &c->expressions[i]);
+    for (size_t i = 0; i < c->n_channels; i++) qr_circuit_channel(copy, &c->channels[i]);
     if (c->n_named) copy->column_names = qr_xcalloc(c->n_named, sizeof *copy->column_names);
     for (unsigned i = 0; i < c->n_named; i++) /* NULL: a column without a name */
         if (c->column_names[i]) copy->column_names[i] = qr_xstrdup(c->column_names[i]);
@@ -44,6 +45,8 @@ void qr_circuit_free(struct qr_circuit *c) {
     for (size_t i = 0; i < c->n_expressions; i++) qr_expression_fini(&c->expressions[i]);
     free(c->expressions);
     free(c->expression_slots);
+    for (size_t i = 0; i < c->n_channels; i++) qr_channel_fini(&c->channels[i]);
+    free(c->channels);
     free_column_names(c);
     free(c->gates);
     free(c);
@@ -104,6 +107,41 @@ uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression 
     return c->expression_slots[at] - 1;
 }
 
+/* ---- channels ---- */
+
+uint32_t qr_circuit_channel(struct qr_circuit *c, const struct qr_channel *channel) {
+    for (size_t i = 0; i < c->n_channels; i++)
+        if (qr_channel_equal(&c->channels[i], channel)) return (uint32_t)i;
+    c->channels = qr_xreallocarray(c->channels, c->n_channels + 1, sizeof *c->channels);
+    c->channels[c->n_channels] = qr_channel_copy(channel);
+    return (uint32_t)c->n_channels++;
+}
+
+enum qr_code qr_circuit_add_channel(struct qr_circuit *c, uint32_t channel, const uint16_t *qubits,
+                                    struct qr_err *err) {
+    struct qr_gate g = {.kind = QR_GATE_CHANNEL,
+                        .n_targets = c->channels[channel].info->n_targets,
+                        .channel = channel};
+    memcpy(g.targets, qubits, g.n_targets * sizeof *qubits);
+    return qr_circuit_add(c, &g, err);
+}
+
+const struct qr_gate_arg *qr_circuit_gate_args(const struct qr_circuit *c, const struct qr_gate *g,
+                                               unsigned *ret_n) {
+    if (g->kind != QR_GATE_CHANNEL) {
+        *ret_n = g->n_args;
+        return g->args;
+    }
+    *ret_n = c->channels[g->channel].info->n_args;
+    return c->channels[g->channel].args;
+}
+
+bool qr_circuit_is_noisy(const struct qr_circuit *c) {
+    for (size_t i = 0; i < c->n_gates; i++)
+        if (c->gates[i].kind == QR_GATE_CHANNEL) return true;
+    return false;
+}
+
 /* ---- columns ---- */
 
 static void resolve_column(const struct qr_circuit *c, const uint32_t *place, uint32_t *column) {
@@ -161,6 +199,11 @@ static void resolve_gates(struct qr_circuit *c, const uint32_t *place, const uin
         for (unsigned k = 0; k < c->gates[i].n_args; k++) {
             struct qr_gate_arg *a = &c->gates[i].args[k];
             if (a->kind == QR_ARG_DATA) resolve_column(c, place, &a->index);
+            if (a->kind == QR_ARG_EXPRESSION) a->index = moved[a->index];
+        }
+    for (size_t i = 0; i < c->n_channels; i++)
+        for (unsigned k = 0; k < c->channels[i].info->n_args; k++) {
+            struct qr_gate_arg *a = &c->channels[i].args[k];
             if (a->kind == QR_ARG_EXPRESSION) a->index = moved[a->index];
         }
 }
@@ -266,8 +309,33 @@ static enum qr_code check_known_gate(const struct qr_circuit *c, const struct qr
     return QR_OK;
 }
 
+static enum qr_code check_channel(const struct qr_circuit *c, const struct qr_gate *g,
+                                  struct qr_err *err) {
+    if (g->channel >= c->n_channels)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "refers to channel %u of %zu", g->channel,
+                       c->n_channels);
+    const struct qr_channel *n = &c->channels[g->channel];
+    if (g->n_targets != n->info->n_targets || g->n_args)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "acts on %u qubits without arguments",
+                       n->info->n_targets);
+    QR_TRY(check_qubits(c, g, err));
+    if (!qr_qubits_is_empty(&g->controls))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "cannot be controlled");
+    for (unsigned k = 0; k < n->info->n_args; k++) {
+        QR_TRY(check_arg(c, &n->args[k], n->info->arg_names[k], err));
+        if (n->args[k].kind == QR_ARG_DATA)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s cannot depend on inputs",
+                           n->info->arg_names[k]);
+    }
+    return QR_OK;
+}
+
 static enum qr_code check_gate(const struct qr_circuit *c, size_t i, const struct qr_gate *g,
                                struct qr_err *err) {
+    if (g->kind == QR_GATE_CHANNEL) {
+        enum qr_code code = check_channel(c, g, err);
+        return code ? qr_wrap(err, "gate %zu (channel)", i) : QR_OK;
+    }
     if ((unsigned)g->kind >= QR_GATE_KINDS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "gate %zu: unknown kind %d", i, (int)g->kind);
     const struct qr_gate_info *info = qr_gate_info(g->kind);

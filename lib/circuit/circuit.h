@@ -24,6 +24,8 @@
 #include "base/err.h"
 #include "expression/expression.h"
 #include "observable/observable.h"
+#include "circuit/argument.h"
+#include "circuit/channel.h"
 #include "circuit/gate_rows.h"
 
 /* QR_GATE_I, QR_GATE_X ...: one for each row of gate_rows.h. */
@@ -31,16 +33,8 @@ enum qr_gate_kind {
 #define QR_GATE_KIND(kind, ...) QR_GATE_##kind,
     QR_GATE_ROWS(QR_GATE_KIND)
 #undef QR_GATE_KIND
-        QR_GATE_KINDS
-};
-
-/* value = scale * (1, the parameter, the sample's data column, or the expression). */
-enum qr_arg_kind { QR_ARG_CONSTANT, QR_ARG_PARAMETER, QR_ARG_DATA, QR_ARG_EXPRESSION };
-struct qr_gate_arg {
-    enum qr_arg_kind kind;
-    double scale; /* CONSTANT: the value itself */
-    /* PARAMETER: 0..n_params-1; DATA: column 0..n_columns-1; EXPRESSION: 0..n_expressions-1 */
-    uint32_t index;
+        QR_GATE_KINDS,
+    QR_GATE_CHANNEL /* noise, which has no row: an entry of the circuit's channels */
 };
 
 struct qr_gate {
@@ -53,6 +47,7 @@ struct qr_gate {
     struct qr_qubits controls;
     /* Subset of controls: those that must be 1; the others must be 0 */
     struct qr_qubits control_values;
+    uint32_t channel; /* of a CHANNEL, which has no arguments of its own: 0..n_channels-1 */
 };
 
 struct qr_circuit {
@@ -62,6 +57,8 @@ struct qr_circuit {
     size_t n_gates, cap_gates;
     struct qr_gate *gates; /* in program order */
     char **param_names;    /* n_params, unique */
+    size_t n_channels;
+    struct qr_channel *channels; /* pairwise different */
     size_t n_expressions, cap_expressions;
     struct qr_expression *expressions; /* pairwise different */
     /* Hash table of the expressions; 2 * cap_expressions slots */
@@ -86,6 +83,8 @@ uint32_t qr_circuit_param(struct qr_circuit *c, const char *name);
  * Args:     e      its parameters, columns and shared expressions must be in range
  */
 uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression *e);
+/* Returns the index of the channel; adds a copy when no equal one is there. */
+uint32_t qr_circuit_channel(struct qr_circuit *c, const struct qr_channel *channel);
 /* Assigns indices to the columns that gates refer to by name.
  *
  * Args:     names  n names of the data's columns, borrowed; NULL: a column without a name. Columns
@@ -112,6 +111,10 @@ int qr_natural_compare(const char *a, const char *b);
  */
 QR_MUST_CHECK enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g,
                                           struct qr_err *err);
+
+/* Appends the channel of this index on its qubits. Errors: as qr_circuit_add. */
+QR_MUST_CHECK enum qr_code qr_circuit_add_channel(struct qr_circuit *c, uint32_t channel,
+                                                  const uint16_t *qubits, struct qr_err *err);
 
 /* Sets of Paulis. */
 enum { QR_PAULI_X = 1, QR_PAULI_Y = 2, QR_PAULI_Z = 4 };
@@ -147,7 +150,7 @@ struct qr_gate_info {
     void (*matrix)(const struct qr_gate *g, const double a[2], double complex *u,
                    double complex *da);
 };
-/* The row of a kind; static. */
+/* The row of a kind, which must not be CHANNEL; static. */
 const struct qr_gate_info *qr_gate_info(enum qr_gate_kind kind);
 /* Finds a gate by any of its names; case is ignored. RX, RY and RZ give X, Y and Z, which then take
  * an angle (circuit_json.h).
@@ -165,11 +168,6 @@ int qr_gate_kind_of(const char *name);
  */
 void qr_gate_matrix(const struct qr_gate *g, const double a[2], double complex *ret_u,
                     double complex *ret_da);
-/* Returns the value of an argument that is not an expression.
- *
- * Args:     theta, x  parameters and data row; each may be NULL when not referred to
- */
-double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, const double *x);
 /* Finds the angle whose exponent, angle / pi, has these bits: the shortest of the numbers near
  * exponent * pi. False: there is none. */
 bool qr_gate_angle_of(double exponent, double *ret);
@@ -185,6 +183,11 @@ bool qr_gate_angle_of(double exponent, double *ret);
 void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs,
                               size_t n_obs, uint8_t *ret);
 
+/* The arguments of a gate, or of its channel. */
+const struct qr_gate_arg *qr_circuit_gate_args(const struct qr_circuit *c, const struct qr_gate *g,
+                                               unsigned *ret_n);
+/* True if the circuit has a gate of kind CHANNEL. */
+bool qr_circuit_is_noisy(const struct qr_circuit *c);
 /* Targets and controls. */
 struct qr_qubits qr_gate_all_qubits(const struct qr_gate *g);
 /* Puts each gate into the first moment that is free on its qubits.

@@ -37,21 +37,39 @@ static uint32_t add_expression(struct qr_gate_reader *r, struct qr_circuit *c, u
 }
 
 /* Whether a gate has each reference; gates of a power 0, for example, were dropped. */
+static void mark_mentions(const struct qr_gate_reader *r, const struct qr_gate_arg *args,
+                          unsigned n_args, uint8_t *used) {
+    for (const struct qr_gate_arg *a = args; a < args + n_args; a++) {
+        if (a->kind == QR_ARG_PARAMETER) used[a->index] = 1;
+        if (a->kind != QR_ARG_EXPRESSION) continue;
+        const struct qr_expression *e = &r->expressions[a->index];
+        for (unsigned n = 0; n < e->n; n++)
+            if (e->node[n].op == QR_EXPRESSION_PARAMETER) used[e->node[n].index] = 1;
+    }
+}
+
 static uint8_t *find_used_mentions(const struct qr_gate_reader *r) {
     uint8_t *used = qr_xcalloc(r->n_mentions + 1, 1);
-    for (size_t i = 0; i < r->list.n; i++)
-        for (unsigned k = 0; k < r->list.gates[i].n_args; k++) {
-            const struct qr_gate_arg *a = &r->list.gates[i].args[k];
-            if (a->kind == QR_ARG_PARAMETER) used[a->index] = 1;
-            if (a->kind != QR_ARG_EXPRESSION) continue;
-            const struct qr_expression *e = &r->expressions[a->index];
-            for (unsigned n = 0; n < e->n; n++)
-                if (e->node[n].op == QR_EXPRESSION_PARAMETER) used[e->node[n].index] = 1;
-        }
+    for (size_t i = 0; i < r->list.n; i++) {
+        const struct qr_gate *g = &r->list.gates[i];
+        const struct qr_channel *c = g->kind == QR_GATE_CHANNEL ? &r->channels[g->channel] : NULL;
+        if (c) mark_mentions(r, c->args, c->info->n_args, used);
+        else mark_mentions(r, g->args, g->n_args, used);
+    }
     return used;
 }
 
-/* Replaces references with indices: parameters in natural order. */
+/* Replaces references with indices, those of parameters by `index`. */
+static void number_arguments(struct qr_gate_reader *r, struct qr_circuit *c, const uint32_t *index,
+                             uint32_t *added, struct qr_gate_arg *args, unsigned n_args) {
+    for (struct qr_gate_arg *a = args; a < args + n_args; a++) {
+        if (a->kind == QR_ARG_PARAMETER) a->index = index[a->index];
+        if (a->kind == QR_ARG_DATA) a->index = column_index(r, a->index);
+        if (a->kind == QR_ARG_EXPRESSION) a->index = add_expression(r, c, a->index, added);
+    }
+}
+
+/* Replaces references with indices: parameters in natural order. Moves the channels in use. */
 static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
     uint32_t *index = qr_xcalloc(r->n_mentions + 1, sizeof *index),
              *added = qr_xcalloc(r->n_expressions + 1, sizeof *added);
@@ -71,13 +89,14 @@ static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
             if (n->op == QR_EXPRESSION_PARAMETER) n->index = index[n->index];
             if (n->op == QR_EXPRESSION_INPUT) n->index = column_index(r, n->index);
         }
-    for (size_t i = 0; i < r->list.n; i++)
-        for (unsigned k = 0; k < r->list.gates[i].n_args; k++) {
-            struct qr_gate_arg *a = &r->list.gates[i].args[k];
-            if (a->kind == QR_ARG_PARAMETER) a->index = index[a->index];
-            if (a->kind == QR_ARG_DATA) a->index = column_index(r, a->index);
-            if (a->kind == QR_ARG_EXPRESSION) a->index = add_expression(r, c, a->index, added);
-        }
+    for (size_t i = 0; i < r->list.n; i++) {
+        struct qr_gate *g = &r->list.gates[i];
+        number_arguments(r, c, index, added, g->args, g->n_args);
+        if (g->kind != QR_GATE_CHANNEL) continue;
+        struct qr_channel channel = r->channels[g->channel]; /* its operators are borrowed */
+        number_arguments(r, c, index, added, channel.args, channel.info->n_args);
+        g->channel = qr_circuit_channel(c, &channel);
+    }
     free(index);
     free(added);
 }

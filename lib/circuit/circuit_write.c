@@ -59,8 +59,56 @@ static void put_qubits(struct qr_json_writer *w, const char *key, const struct q
     qr_json_close(w, ']');
 }
 
+static void put_targets(struct qr_json_writer *w, const struct qr_gate *g) {
+    qr_json_key_open(w, "qubits", '[');
+    for (unsigned k = 0; k < g->n_targets; k++) qr_json_put_i64(w, g->targets[k]);
+    qr_json_close(w, ']');
+}
+
+static void put_operators(struct qr_json_writer *w, const struct qr_channel *c) {
+    unsigned dim = 1u << c->info->n_targets;
+    const double complex *v = c->kraus;
+    qr_json_key_open(w, "operators", '[');
+    for (unsigned k = 0; k < c->n_kraus; k++) {
+        qr_json_open(w, '[');
+        for (unsigned i = 0; i < dim; i++) {
+            qr_json_open(w, '[');
+            for (unsigned j = 0; j < dim; j++, v++) {
+                qr_json_open(w, '[');
+                qr_json_put_number(w, creal(*v));
+                qr_json_put_number(w, cimag(*v));
+                qr_json_close(w, ']');
+            }
+            qr_json_close(w, ']');
+        }
+        qr_json_close(w, ']');
+    }
+    qr_json_close(w, ']');
+}
+
+static void put_channel(struct qr_json_writer *w, const struct qr_circuit *c,
+                        const struct qr_gate *g) {
+    const struct qr_channel *n = &c->channels[g->channel];
+    unsigned indent = w->indent;
+    qr_json_open(w, '{');
+    w->indent = 0;
+    qr_json_key_string(w, "channel", n->info->names[0]);
+    put_targets(w, g);
+    for (unsigned k = 0; k < n->info->n_args; k++) {
+        qr_json_put_key(w, n->info->arg_names[k]);
+        put_argument(w, c, &n->args[k], n->args[k].scale);
+    }
+    if (n->info->kraus) put_operators(w, n);
+    qr_json_close(w, '}');
+    w->indent = indent;
+}
+
 static void put_gate(struct qr_json_writer *w, const struct qr_circuit *c,
                      const struct qr_gate *g) {
+    if (g->kind == QR_GATE_CHANNEL) {
+        put_channel(w, c, g);
+        return;
+    }
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     double angle = 0;
     bool rotation =
@@ -69,9 +117,7 @@ static void put_gate(struct qr_json_writer *w, const struct qr_circuit *c,
     qr_json_open(w, '{');
     w->indent = 0; /* one gate on each line */
     qr_json_key_string(w, "gate", rotation ? info->rotation : info->name);
-    qr_json_key_open(w, "qubits", '[');
-    for (unsigned k = 0; k < g->n_targets; k++) qr_json_put_i64(w, g->targets[k]);
-    qr_json_close(w, ']');
+    put_targets(w, g);
     for (unsigned k = 0; k < g->n_args && !rotation; k++) {
         const struct qr_gate_arg *a = &g->args[k];
         bool last = info->has_exponent && k + 1u == g->n_args;

@@ -11,7 +11,7 @@
  * for every initial state.
  *   Otherwise the gate is in the cone, and on a qubit where the gate has the factor P only, O and
  * U both commute with P, so U^dagger O U still does; on a qubit with "any" nothing is known
- * afterwards.
+ * afterwards. A noise channel is in the cone if O touches one of its qubits.
  *   Only gates on qubits that O touches are visited: a heap has the last unvisited gate of each
  *   such
  * qubit, and the latest of them comes next.
@@ -55,6 +55,10 @@ static void add_leg(struct leg *legs, size_t *n, size_t gate, unsigned qubit, ui
     legs[(*n)++] = (struct leg){(uint32_t)gate, (uint16_t)qubit, factor};
 }
 
+/* Pauli errors and damping multiply a Pauli by a number and may add the identity: whatever commuted
+ * with O on the qubit does so afterwards. */
+static uint8_t channel_factor(const struct qr_channel *c) { return c->info->kraus ? ANY : ALL; }
+
 static void find_legs(struct qr_cone_finder *f, const struct qr_circuit *c) {
     size_t n = 0, most = 0;
     for (size_t i = 0; i < c->n_gates; i++)
@@ -63,10 +67,12 @@ static void find_legs(struct qr_cone_finder *f, const struct qr_circuit *c) {
     f->legs = qr_xcalloc(most + 1, sizeof *f->legs);
     for (size_t i = 0; i < c->n_gates; i++, f->gate_first[i] = n) {
         const struct qr_gate *g = &c->gates[i];
-        const struct qr_gate_info *info = qr_gate_info(g->kind);
-        if (info->identity) continue;
+        bool channel = g->kind == QR_GATE_CHANNEL;
+        const struct qr_gate_info *info = channel ? NULL : qr_gate_info(g->kind);
+        if (info && info->identity) continue;
         for (unsigned k = 0; k < g->n_targets; k++)
-            add_leg(f->legs, &n, i, g->targets[k], info->factor[k]);
+            add_leg(f->legs, &n, i, g->targets[k],
+                    channel ? channel_factor(&c->channels[g->channel]) : info->factor[k]);
         const struct qr_qubits *on = &g->controls;
         for (unsigned q = qr_qubits_first(on); q < QR_MAX_QUBITS; q = qr_qubits_next(on, q))
             add_leg(f->legs, &n, i, q, QR_PAULI_Z);

@@ -119,8 +119,24 @@ static const char *fixed_name(const struct qr_gate *g) {
     return NULL;
 }
 
+static struct drawn_label label_of_channel(const struct qr_circuit *c,
+                                           const struct qr_channel *channel) {
+    enum { SHOWN = 3 }; /* arguments */
+    struct drawn_label ret = {.base = ""};
+    snprintf(ret.base, sizeof ret.base, "%s", channel->info->symbol);
+    for (unsigned k = 0; k < channel->info->n_args && k <= SHOWN; k++) {
+        char a[DRAWN_ARGUMENT];
+        size_t n = strlen(ret.arguments);
+        arg_text(c, &channel->args[k], 1, a);
+        snprintf(ret.arguments + n, sizeof ret.arguments - n, "%s%s", k ? "," : "",
+                 k < SHOWN || k + 1u == channel->info->n_args ? a : "…");
+    }
+    return ret;
+}
+
 /* Rotations (shift -1/2) show their angle in radians, powers their exponent. */
 static struct drawn_label label_of(const struct qr_circuit *c, const struct qr_gate *g) {
+    if (g->kind == QR_GATE_CHANNEL) return label_of_channel(c, &c->channels[g->channel]);
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     struct drawn_label ret = {.base = ""};
     const char *name = info->controlled ? info->controlled
@@ -166,7 +182,8 @@ static bool is_plain(const struct drawn_label *l, const char *base) {
 /* The first target of a controlled gate is a dot; the second has the gate, or also a dot where the
  * targets are symmetric: a plain CZ. The second target of other gates has the name alone. */
 struct drawn_gate drawn_gate_of(const struct qr_circuit *c, const struct qr_gate *g) {
-    const struct qr_gate_info *info = qr_gate_info(g->kind);
+    static const struct qr_gate_info none;
+    const struct qr_gate_info *info = g->kind == QR_GATE_CHANNEL ? &none : qr_gate_info(g->kind);
     const struct qr_qubits set = qr_gate_all_qubits(g);
     struct drawn_gate ret = {.gate = g,
                              .low = qr_qubits_first(&set),

@@ -7,16 +7,6 @@
 #include "circuit/circuit.h"
 #include "exact/functions.h"
 
-double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, const double *x) {
-    switch (arg->kind) {
-    case QR_ARG_CONSTANT: break;
-    case QR_ARG_PARAMETER: return arg->scale * theta[arg->index];
-    case QR_ARG_DATA: return arg->scale * x[arg->index];
-    case QR_ARG_EXPRESSION: QR_ASSERT(false);
-    }
-    return arg->scale;
-}
-
 /* ---- complex arithmetic, written out: the order of operations determines the bits ---- */
 
 /* CMPLX, which glibc provides for gcc only */

@@ -1,7 +1,8 @@
-/* circuit/gate_items.c — items of a gate list: gates, ansätze, repeats, and blocks, which invert,
- * control or repeat their gates. Start reading at qr_items_read(). */
+/* circuit/gate_items.c — items of a gate list: gates, ansätze, noise channels, repeats, and blocks,
+ * which invert, control or repeat their gates. Start reading at qr_items_read(). */
 #include "circuit/gate_items.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,7 +121,9 @@ static enum qr_code read_adjoint(struct qr_gate_reader *r, const struct qr_json 
     QR_TRY(qr_json_known(item, where, known, 2, r->err));
     QR_TRY(qr_json_bool(qr_json_get(item, "adjoint"), path.s, &adjoint, r->err));
     QR_TRY(read_item_gates(r, item, where));
-    if (adjoint) qr_gate_list_invert(&r->list, from);
+    if (!adjoint) return QR_OK;
+    QR_TRY(qr_channel_reject(r, from, where, "inverted"));
+    qr_gate_list_invert(&r->list, from);
     return QR_OK;
 }
 
@@ -157,6 +160,7 @@ static enum qr_code read_power(struct qr_gate_reader *r, const struct qr_json *i
         return find_item_gates(r, item, &inner, &gates);
     }
     QR_TRY(read_item_gates(r, item, where));
+    if (power < 0 || power != floor(power)) QR_TRY(qr_channel_reject(r, from, where, "inverted"));
     struct qr_err why;
     if (qr_gate_list_power(&r->list, from, power, QR_MAX_GATES, &why) != QR_OK)
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s", path.s, why.msg);
@@ -193,7 +197,8 @@ static const struct {
     bool has_gates;
 } kinds[] = {{"gate", qr_gate_read, false},       {"repeat", read_repeat, true},
              {"ansatz", read_ansatz_item, false}, {"adjoint", read_adjoint, true},
-             {"control", read_control, true},     {"power", read_power, true}};
+             {"control", read_control, true},     {"power", read_power, true},
+             {"channel", qr_channel_read, false}};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* Fails on an item with none of these keys. */

@@ -130,9 +130,8 @@ enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text, cons
 
 /* ---- any argument ---- */
 
-/* v: a number, an expression or {"parameter" | "data", "scale"?} */
-static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, const char *where,
-                             const char *key, struct qr_gate_arg *ret) {
+enum qr_code qr_gate_read_arg(struct qr_gate_reader *r, const struct qr_json *v, const char *where,
+                              const char *key, struct qr_gate_arg *ret) {
     struct qr_path path = qr_path_of("%s.%s", where, key);
     if (!v)
         return qr_fail(
@@ -254,7 +253,7 @@ static enum qr_code read_native_args(struct qr_gate_reader *r, const struct qr_j
     if (code) return code;
     g->n_args = info->n_args;
     if (angle) {
-        code = read_arg(r, qr_json_get(gate, "angle"), where, "angle", &g->args[0]);
+        code = qr_gate_read_arg(r, qr_json_get(gate, "angle"), where, "angle", &g->args[0]);
         g->args[0].scale /= M_PI;
         g->global_shift = -0.5;
         return code;
@@ -263,7 +262,7 @@ static enum qr_code read_native_args(struct qr_gate_reader *r, const struct qr_j
         const struct qr_json *v = qr_json_get(gate, info->arg_names[k]);
         g->args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0};
         if (!v && strcmp(info->arg_names[k], "exponent") == 0) continue;
-        if ((code = read_arg(r, v, where, info->arg_names[k], &g->args[k]))) return code;
+        if ((code = qr_gate_read_arg(r, v, where, info->arg_names[k], &g->args[k]))) return code;
     }
     const struct qr_json *shift = qr_json_get(gate, "global_shift");
     if (!shift) return QR_OK;
@@ -367,20 +366,18 @@ static enum qr_code check_unitary(struct qr_gate_reader *r, const char *path, un
                          UNITARY_WITHIN);
 }
 
-static enum qr_code read_matrix(struct qr_gate_reader *r, const struct qr_json *gate,
-                                const char *where, unsigned n_qubits, double complex *ret) {
-    struct qr_path path = qr_path_of("%s.matrix", where);
-    const struct qr_json *m = qr_json_get(gate, "matrix");
+enum qr_code qr_gate_read_matrix(struct qr_gate_reader *r, const struct qr_json *m,
+                                 const char *path, unsigned n_qubits, double complex *ret) {
     unsigned dim = 1u << n_qubits, i = 0;
-    enum qr_code code = qr_json_want(m, path.s, QR_JSON_ARRAY, r->err);
-    if (!code) code = qr_gate_add_reads(r, path.s, 2 * dim * dim);
+    enum qr_code code = qr_json_want(m, path, QR_JSON_ARRAY, r->err);
+    if (!code) code = qr_gate_add_reads(r, path, 2 * dim * dim);
     if (code) return code;
     if (qr_json_size(m) != dim)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s has %zu rows; on %u qubit%s it must be %ux%u", path.s, qr_json_size(m),
+                       "%s has %zu rows; on %u qubit%s it must be %ux%u", path, qr_json_size(m),
                        n_qubits, n_qubits == 1 ? "" : "s", dim, dim);
     for (const struct qr_json *row = qr_json_first(m); row; row = qr_json_next(row)) {
-        struct qr_path at = qr_path_of("%s[%u]", path.s, i / dim);
+        struct qr_path at = qr_path_of("%s[%u]", path, i / dim);
         if ((code = qr_json_want(row, at.s, QR_JSON_ARRAY, r->err))) return code;
         if (qr_json_size(row) != dim)
             return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu entries; it must have %u", at.s,
@@ -390,7 +387,14 @@ static enum qr_code read_matrix(struct qr_gate_reader *r, const struct qr_json *
             if ((code = read_matrix_entry(r, v, entry.s, &ret[i]))) return code;
         }
     }
-    return check_unitary(r, path.s, dim, ret);
+    return QR_OK;
+}
+
+static enum qr_code read_unitary(struct qr_gate_reader *r, const struct qr_json *gate,
+                                 const char *where, unsigned n_qubits, double complex *ret) {
+    struct qr_path path = qr_path_of("%s.matrix", where);
+    QR_TRY(qr_gate_read_matrix(r, qr_json_get(gate, "matrix"), path.s, n_qubits, ret));
+    return check_unitary(r, path.s, 1u << n_qubits, ret);
 }
 
 /* PennyLane's U2 and U3 have "delta" where Qiskit's have "lambda". */
@@ -402,7 +406,8 @@ static enum qr_code read_composite_arg(struct qr_gate_reader *r, const struct qr
     if (v && delta)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s has \"lambda\" and \"delta\", two names of one angle; give one", where);
-    return delta ? read_arg(r, delta, where, "delta", ret) : read_arg(r, v, where, key, ret);
+    return delta ? qr_gate_read_arg(r, delta, where, "delta", ret)
+                 : qr_gate_read_arg(r, v, where, key, ret);
 }
 
 static enum qr_code read_composite(struct qr_gate_reader *r, const struct qr_json *gate,
@@ -422,7 +427,7 @@ static enum qr_code read_composite(struct qr_gate_reader *r, const struct qr_jso
     double complex *matrix = NULL;
     if (!code && w->takes == QR_COMPOSITE_MATRIX) {
         use->matrix = matrix = qr_xcalloc((size_t)1 << 2 * use->n_qubits, sizeof *matrix);
-        code = read_matrix(r, gate, where, use->n_qubits, matrix);
+        code = read_unitary(r, gate, where, use->n_qubits, matrix);
     }
     if (!code) qr_gate_expand(use, &r->list);
     free(matrix);

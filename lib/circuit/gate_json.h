@@ -23,6 +23,9 @@ struct qr_gate_reader {
     /* A parameter's index is the number of its reference; that of a named column is QR_MAX_COLUMNS
      * + its index in column_names; that of an expression its index in expressions. */
     struct qr_gate_list list;
+    /* Gates of kind CHANNEL refer to these, owned. */
+    size_t n_channels, cap_channels;
+    struct qr_channel *channels;
     size_t n_expressions, cap_expressions, n_combined;
     struct qr_expression *expressions; /* owned, in order of reading; shared ones come first */
     size_t n_names, cap_names;
@@ -60,6 +63,29 @@ QR_MUST_CHECK enum qr_code qr_gate_read(struct qr_gate_reader *r, const struct q
 /* Makes the circuit of all gates that were read; the reader can then only be freed. */
 QR_MUST_CHECK enum qr_code qr_circuit_build(struct qr_gate_reader *r, const char *where,
                                             struct qr_circuit **ret);
+
+/* Reads an argument.
+ *
+ * Args:     v  a number, an expression or {"parameter" | "data", "scale"?}; NULL: missing
+ */
+QR_MUST_CHECK enum qr_code qr_gate_read_arg(struct qr_gate_reader *r, const struct qr_json *v,
+                                            const char *where, const char *key,
+                                            struct qr_gate_arg *ret);
+/* Reads a matrix of 2^n_qubits rows: numbers or [re, im]. */
+QR_MUST_CHECK enum qr_code qr_gate_read_matrix(struct qr_gate_reader *r, const struct qr_json *m,
+                                               const char *path, unsigned n_qubits,
+                                               double complex *ret);
+
+/* channel_json.c: reads a noise channel of a gate list, {"channel", "qubits", ARGUMENTS}; a channel
+ * on one qubit acts on each. */
+QR_MUST_CHECK enum qr_code qr_channel_read(struct qr_gate_reader *r, const struct qr_json *item,
+                                           const char *where);
+/* Appends a channel on these qubits; its operators are taken over. */
+QR_MUST_CHECK enum qr_code qr_channel_append(struct qr_gate_reader *r, struct qr_channel *channel,
+                                             const uint16_t *qubits, const char *where);
+/* Fails if the list has a channel from gate `from` on: what cannot be done to it. */
+QR_MUST_CHECK enum qr_code qr_channel_reject(const struct qr_gate_reader *r, size_t from,
+                                             const char *where, const char *what);
 
 /* Counts n more numbers or names; fails when repeats read too many (bounds their time). */
 QR_MUST_CHECK enum qr_code qr_gate_add_reads(struct qr_gate_reader *r, const char *path, size_t n);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "circuit/channel.h"
 #include "circuit/gate_json.h"
 
 /* Reading this many numbers and names takes seconds; more are rejected so that repeats end. */
@@ -12,6 +13,8 @@ enum { MAX_READ = 1 << 22 };
 
 void qr_gate_reader_fini(struct qr_gate_reader *r) {
     qr_gate_list_fini(&r->list);
+    for (size_t i = 0; i < r->n_channels; i++) qr_channel_fini(&r->channels[i]);
+    free(r->channels);
     for (size_t i = 0; i < r->n_expressions; i++) qr_expression_fini(&r->expressions[i]);
     for (size_t i = 0; i < r->n_names; i++) free(r->names[i]);
     for (unsigned i = 0; i < r->n_named; i++) free(r->column_names[i]);

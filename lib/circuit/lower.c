@@ -68,6 +68,21 @@ static void set_order(struct qr_lowered *l) {
     free(shared);
 }
 
+/* Replaces an expression with its parameter or column. */
+static void lower_argument(struct qr_gate_arg *arg, const struct qr_gate_arg *of) {
+    double scale = arg->scale;
+    if (arg->kind != QR_ARG_EXPRESSION) return;
+    *arg = of[arg->index];
+    arg->scale = scale;
+}
+
+static uint32_t lower_channel(struct qr_lowered *l, const struct qr_channel *c,
+                              const struct qr_gate_arg *of) {
+    struct qr_channel channel = *c; /* The operators are borrowed. */
+    for (unsigned k = 0; k < c->info->n_args; k++) lower_argument(&channel.args[k], of);
+    return qr_circuit_channel(l->circuit, &channel);
+}
+
 struct qr_lowered *qr_circuit_lower(const struct qr_circuit *c) {
     if (!c->n_expressions) return NULL;
     struct qr_lowered *l = qr_xcalloc(1, sizeof *l);
@@ -80,12 +95,8 @@ struct qr_lowered *qr_circuit_lower(const struct qr_circuit *c) {
     set_order(l);
     for (size_t i = 0; i < c->n_gates; i++) {
         struct qr_gate g = c->gates[i];
-        for (unsigned k = 0; k < g.n_args; k++)
-            if (g.args[k].kind == QR_ARG_EXPRESSION) {
-                double scale = g.args[k].scale;
-                g.args[k] = of[g.args[k].index];
-                g.args[k].scale = scale;
-            }
+        for (unsigned k = 0; k < g.n_args; k++) lower_argument(&g.args[k], of);
+        if (g.kind == QR_GATE_CHANNEL) g.channel = lower_channel(l, &c->channels[g.channel], of);
         QR_ASSERT(qr_circuit_add(l->circuit, &g, QR_IGNORED) == QR_OK);
     }
     free(of);

@@ -7,6 +7,7 @@
 
 /* The exponent of a gate, in half-turns; NULL: none. */
 static const struct qr_gate_arg *gate_exponent(const struct qr_gate *g) {
+    if (g->kind == QR_GATE_CHANNEL) return NULL;
     return qr_gate_info(g->kind)->has_exponent ? &g->args[g->n_args - 1] : NULL;
 }
 

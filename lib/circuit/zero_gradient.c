@@ -14,9 +14,10 @@ static bool mark_parameter_used(uint32_t parameter, uint8_t *ret) {
 
 /* Clears the flags of a gate's parameters; returns how many were set. */
 static unsigned mark_gate_used(const struct qr_circuit *c, const struct qr_gate *g, uint8_t *ret) {
-    unsigned n = 0;
-    for (unsigned k = 0; k < g->n_args; k++) {
-        const struct qr_gate_arg *a = &g->args[k];
+    unsigned n = 0, n_args;
+    const struct qr_gate_arg *args = qr_circuit_gate_args(c, g, &n_args);
+    for (unsigned k = 0; k < n_args; k++) {
+        const struct qr_gate_arg *a = &args[k];
         if (a->kind == QR_ARG_PARAMETER) n += mark_parameter_used(a->index, ret);
         if (a->kind != QR_ARG_EXPRESSION) continue;
         const struct qr_expression *e = &c->expressions[a->index];

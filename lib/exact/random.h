@@ -20,6 +20,9 @@ enum qr_random_purpose {
     QR_RANDOM_DROPOUT = 9,
     QR_RANDOM_SPSA = 10,  /* a = weight / 64, b = step; bit weight % 64 of the draw is the sign */
     QR_RANDOM_SWEEP = 11, /* a = key, b = trial */
+    /* a = circuit (layer and filter), b = step: the draw is a key. With it: TRAJECTORY, a = half
+     * the number of a channel (word 0 of the pair: even), b = sample * 2^32 + trajectory */
+    QR_RANDOM_TRAJECTORY = 12,
 };
 
 /* One block: four 32-bit words of output from a key and a counter. */

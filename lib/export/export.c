@@ -127,6 +127,8 @@ static struct qr_circuit *touch_all(const struct qr_circuit *c) {
 static enum qr_code check_numbers(const struct qr_export_format *f, const struct qr_export *what,
                                   struct qr_err *err) {
     const struct qr_circuit *c = what->circuit;
+    if (qr_circuit_is_noisy(c))
+        return qr_fail(err, QR_UNIMPLEMENTED, "the circuit has noise channels; export one without");
     if (!f->numbers_only) return QR_OK;
     if (c->n_params && !what->theta)
         return qr_fail(err, QR_INVALID_ARGUMENT,

@@ -33,20 +33,36 @@ static void put_qubits(struct qr_buf *b, const struct qr_qubits *s) {
     while (w-- > 0) qr_buf_printf(b, "%016llx", (unsigned long long)s->word[w]);
 }
 
+static void put_arguments(struct qr_buf *b, const struct qr_gate_arg *a, unsigned n) {
+    for (unsigned k = 0; k < n; k++)
+        qr_buf_printf(b, " %d:%u*%.17g", (int)a[k].kind, a[k].index, a[k].scale);
+    qr_buf_puts(b, "\n");
+}
+
+static void put_channel(struct qr_buf *b, const struct qr_channel *c, const struct qr_gate *g) {
+    size_t n = c->n_kraus * (c->info->n_targets == 1 ? 4u : 16u);
+    qr_buf_printf(b, "channel %s %u %u", c->info->names[0], g->targets[0],
+                  g->n_targets > 1 ? g->targets[1] : 0);
+    for (size_t i = 0; i < n; i++)
+        qr_buf_printf(b, " %.17g,%.17g", creal(c->kraus[i]), cimag(c->kraus[i]));
+    put_arguments(b, c->args, c->info->n_args);
+}
+
 /* Every gate, argument and control in program order: the same text however the circuit was
  * written. */
 static void put_gates(struct qr_buf *b, const struct qr_circuit *c) {
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];
+        if (g->kind == QR_GATE_CHANNEL) {
+            put_channel(b, &c->channels[g->channel], g);
+            continue;
+        }
         qr_buf_printf(b, "%s %u %u g%.17g c", qr_gate_info(g->kind)->name, g->targets[0],
                       g->n_targets > 1 ? g->targets[1] : 0, g->global_shift);
         put_qubits(b, &g->controls);
         qr_buf_puts(b, "=");
         put_qubits(b, &g->control_values);
-        for (unsigned k = 0; k < g->n_args; k++)
-            qr_buf_printf(b, " %d:%u*%.17g", (int)g->args[k].kind, g->args[k].index,
-                          g->args[k].scale);
-        qr_buf_puts(b, "\n");
+        put_arguments(b, g->args, g->n_args);
     }
     for (unsigned i = 0; i < c->n_params; i++) qr_buf_printf(b, "%s\n", c->param_names[i]);
     for (size_t i = 0; i < c->n_expressions; i++) {

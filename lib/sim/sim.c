@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "sim/cones/cones.h"
+#include "sim/density/density.h"
 #include "sim/fusion/bind.h"
 #include "sim/fusion/workspace.h"
 #include "sim/statevector/statevector.h"
@@ -16,10 +17,12 @@
 static const struct {
     enum qr_engine kind;
     const struct qr_sim_engine *engine;
+    bool plain, noisy; /* supports circuits without and with noise channels */
 } engines[] = {
-    {QR_ENGINE_CONES, &qr_cones_engine},
-    {QR_ENGINE_STREAMING, &qr_streaming_engine},
-    {QR_ENGINE_STATEVECTOR, &qr_statevector_engine},
+    {QR_ENGINE_CONES, &qr_cones_engine, true, true},
+    {QR_ENGINE_STREAMING, &qr_streaming_engine, true, false},
+    {QR_ENGINE_DENSITY, &qr_density_engine, false, true},
+    {QR_ENGINE_STATEVECTOR, &qr_statevector_engine, true, true},
 };
 enum { N_ENGINES = sizeof engines / sizeof *engines };
 
@@ -82,8 +85,25 @@ static struct qr_sim_plan *sim_new_plan(const struct qr_circuit *circuit, size_t
     p->cell_bits = p->lanes_are_samples ? p->n : p->n - QR_LANE_BITS;
     p->zero_gradient = qr_xcalloc(p->n_params + 1, 1);
     p->engine_requested = opt->engine != QR_ENGINE_AUTO;
+    p->method = opt->method;
+    p->n_trajectories = opt->n_trajectories ? opt->n_trajectories : QR_TRAJECTORIES;
     snprintf(p->why, sizeof p->why, "requested by name");
     return p;
+}
+
+/* Copies the channels of a circuit with noise. */
+static void sim_set_channels(struct qr_sim_plan *p, const struct qr_circuit *circuit) {
+    if (!qr_circuit_is_noisy(circuit)) return;
+    p->n_channels = circuit->n_channels;
+    p->channels = qr_xcalloc(p->n_channels, sizeof *p->channels);
+    p->channel_needs = qr_xcalloc(p->n_channels, sizeof *p->channel_needs);
+    for (size_t i = 0; i < p->n_channels; i++) {
+        const struct qr_channel *c = &circuit->channels[i];
+        p->channels[i] = qr_channel_copy(c);
+        for (unsigned k = 0; k < c->info->n_args; k++)
+            p->channel_needs[i] |=
+                c->args[k].kind == QR_ARG_PARAMETER && !p->zero_gradient[c->args[k].index];
+    }
 }
 
 /* Sets p->wanted: inputs with requested derivatives, and derived columns that those derivatives, or
@@ -117,8 +137,11 @@ static enum qr_code sim_choose_engine(struct qr_sim_plan *p, const struct qr_cir
                                       enum qr_engine wanted, struct qr_err *err) {
     for (size_t i = 0; i < N_ENGINES; i++) {
         const struct qr_sim_engine *e = engines[i].engine;
-        if (p->engine_requested && engines[i].kind != wanted) continue;
-        if (p->n_qubits > e->max_qubits)
+        bool suits = p->n_channels ? engines[i].noisy : engines[i].plain;
+        if (p->engine_requested ? engines[i].kind != wanted : !suits) continue;
+        if (!suits)
+            snprintf(p->why, sizeof p->why, "the circuit has %snoise", p->n_channels ? "" : "no ");
+        else if (p->n_qubits > e->max_qubits)
             snprintf(p->why, sizeof p->why, "at most %u qubits", e->max_qubits);
         else if (e->plan(p, circuit, obs, n_obs)) {
             p->engine = e;
@@ -152,6 +175,7 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
     struct qr_sim_plan *p = sim_new_plan(plain, n_observables, opt);
     p->lowered = lowered;
     qr_circuit_zero_gradient(plain, observables, n_observables, p->zero_gradient);
+    sim_set_channels(p, plain);
     sim_set_wanted(p, circuit, observables, n_observables, opt->wanted);
     enum qr_code code = sim_choose_engine(p, plain, observables, n_observables, opt->engine, err);
     if (code == QR_OK) code = sim_check_memory(p, err);
@@ -165,6 +189,9 @@ void qr_sim_plan_free(struct qr_sim_plan *p) {
     if (p->engine) p->engine->plan_free(p);
     qr_plan_unfuse(p);
     qr_lowered_free(p->lowered);
+    for (size_t i = 0; i < p->n_channels; i++) qr_channel_fini(&p->channels[i]);
+    free(p->channels);
+    free(p->channel_needs);
     free(p->zero_gradient);
     free(p->wanted);
     free(p);
@@ -215,6 +242,10 @@ enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_sample
     return qr_workspace_new(p, max_samples, ret, err);
 }
 void qr_sim_workspace_free(struct qr_sim_workspace *ws) { qr_workspace_free(ws); }
+
+void qr_sim_set_draw(struct qr_sim_workspace *ws, const struct qr_sim_draw *draw) {
+    ws->draw = *draw;
+}
 
 /* The samples as the engine takes them. */
 static const double *sim_lower(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,

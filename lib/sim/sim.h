@@ -31,13 +31,20 @@
 #include "base/pool.h"
 #include "circuit/circuit.h"
 #include "exact/integer.h"
-#include "sim/kernels/isa.h"   /* precisions and kernel tables */
+#include "sim/kernels/isa.h" /* precisions and kernel tables */
+#include "sim/method.h"
 #include "sim/report/report.h" /* plans as text and numbers */
 
 /* Engine to use: AUTO takes the one with the least counted work, the others are used at any cost.
  * STATEVECTOR supports any circuit of up to 64 qubits; sim/planner.md says which circuits the other
  * engines support. */
-enum qr_engine { QR_ENGINE_AUTO, QR_ENGINE_CONES, QR_ENGINE_STREAMING, QR_ENGINE_STATEVECTOR };
+enum qr_engine {
+    QR_ENGINE_AUTO,
+    QR_ENGINE_CONES,
+    QR_ENGINE_STREAMING,
+    QR_ENGINE_STATEVECTOR,
+    QR_ENGINE_DENSITY
+};
 
 struct qr_sim_options {
     enum qr_precision precision;
@@ -46,6 +53,8 @@ struct qr_sim_options {
     /* n_columns of the circuit, 0 or 1: compute derivatives by this input. NULL: by none. Read only
      * while compiling. */
     const uint8_t *wanted;
+    enum qr_method method;   /* of circuits with noise channels; ignored without */
+    unsigned n_trajectories; /* per sample; 0: QR_TRAJECTORIES */
 };
 
 struct qr_sim_plan;      /* the compiled circuit; immutable */
@@ -103,6 +112,10 @@ void qr_sim_bind(struct qr_sim_bound *b, const double *theta, struct qr_pool *po
 QR_MUST_CHECK enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *plan, size_t max_samples,
                                                 struct qr_sim_workspace **ret, struct qr_err *err);
 void qr_sim_workspace_free(struct qr_sim_workspace *ws);
+
+/* Sets the random numbers of the next forward sweep and its backward sweep; without trajectories
+ * they are not used. At first the key is 0. */
+void qr_sim_set_draw(struct qr_sim_workspace *ws, const struct qr_sim_draw *draw);
 
 /* Computes the read-outs of a micro-batch. Keeps the final states for qr_sim_backward if they fit
  * (lanes are samples); else qr_sim_backward recomputes them. Does not allocate.

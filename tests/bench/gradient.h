@@ -77,7 +77,8 @@ static inline void gradient_model(struct gradient *g) {
         snprintf(text, sizeof text, "Z%u", q);
         gradient_must(qr_observable_parse(text, g->k.n, &g->readouts[g->n_readouts++], &err), &err);
     }
-    const struct qr_sim_options sim = {QR_SINGLE, g->k.isa, g->k.engine, NULL};
+    const struct qr_sim_options sim = {
+        .precision = QR_SINGLE, .isa = g->k.isa, .engine = g->k.engine};
     g->block = gradient_block_size(g, &sim);
     const struct qr_quantum_options quantum = {.circuit = g->circuit,
                                                .readouts = g->readouts,

@@ -353,14 +353,19 @@ static void engines(void) {
             const char *name;
             struct qr_sim_options opt;
             double tolerance;
-        } runs[] = {{"statevector, double",
-                     {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR, NULL},
-                     1e-12},
-                    {"statevector, single",
-                     {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR, NULL},
-                     2e-5},
-                    {"cones, double", {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, NULL}, 1e-12},
-                    {"cones, single", {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, NULL}, 1e-12}};
+        } runs[] = {
+            {"statevector, double",
+             {.precision = QR_DOUBLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_STATEVECTOR},
+             1e-12},
+            {"statevector, single",
+             {.precision = QR_SINGLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_STATEVECTOR},
+             2e-5},
+            {"cones, double",
+             {.precision = QR_DOUBLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_CONES},
+             1e-12},
+            {"cones, single",
+             {.precision = QR_SINGLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_CONES},
+             1e-12}};
         for (size_t i = 0; i < COUNT(runs); i++) {
             if (!narrow && runs[i].opt.engine == QR_ENGINE_CONES) continue;
             struct answer a = answer_of(&p, p.c, p.obs, &runs[i].opt, 0, NULL);
@@ -410,7 +415,8 @@ static void streaming(void) {
     CHECK(strstr(qr_buf_string(&b), "Hadamard") && strstr(qr_buf_string(&b), "\"P\""));
     struct qr_circuit *words = read_circuit(qr_buf_string(&b)), *own = p.c;
     CHECK(words->n_gates == own->n_gates && words->n_params == own->n_params);
-    const struct qr_sim_options opt = {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_STREAMING, NULL};
+    const struct qr_sim_options opt = {
+        .precision = QR_DOUBLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_STREAMING};
     struct answer a = answer_of(&p, words, p.obs, &opt, 0, NULL),
                   c = answer_of(&p, own, p.obs, &opt, 0, NULL);
     CHECK(a.ok && c.ok && strcmp(a.engine, "streaming") == 0);

@@ -75,7 +75,7 @@ static void check(const struct shape *s, enum qr_engine engine, enum qr_precisio
                   unsigned threads) {
     struct problem p;
     set(&p, s, s->n <= 11 ? 19 : 2);
-    struct qr_sim_options opt = {precision, qr_isa_best(), engine, NULL};
+    struct qr_sim_options opt = {.precision = precision, .isa = qr_isa_best(), .engine = engine};
     struct qr_sim_plan *plan = NULL;
     struct qr_sim_workspace *ws = NULL;
     struct qr_err err;

@@ -29,7 +29,8 @@ static struct problem problem_of(struct qr_circuit *c, uint64_t seed, size_t n_s
 
 static struct answer by(const struct problem *p, enum qr_precision precision, enum qr_isa isa,
                         unsigned threads, const uint8_t *wanted) {
-    const struct qr_sim_options opt = {precision, isa, QR_ENGINE_AUTO, wanted};
+    const struct qr_sim_options opt = {
+        .precision = precision, .isa = isa, .engine = QR_ENGINE_AUTO, .wanted = wanted};
     return answer_of(p, p->c, p->obs, &opt, threads, NULL);
 }
 
@@ -210,7 +211,8 @@ static void large(unsigned n) {
     CHECK(qr_observable_parse("Z0 + 0.5*X1 Z3 + Y2 Y7", n, &o, &err) == QR_OK, "%s", err.msg);
     memset(wanted, 1, sizeof wanted);
     ref_random_numbers(n, 2 * dim, -1, 1, x);
-    const struct qr_sim_options opt = {QR_DOUBLE, qr_isa_best(), QR_ENGINE_AUTO, wanted};
+    const struct qr_sim_options opt = {
+        .precision = QR_DOUBLE, .isa = qr_isa_best(), .engine = QR_ENGINE_AUTO, .wanted = wanted};
     CHECK(qr_sim_compile(c, &o, 1, &opt, &plan, &err) == QR_OK &&
           qr_sim_workspace_new(plan, 2, &ws, &err) == QR_OK);
     struct qr_sim_bound *b = qr_sim_bound_new(plan);

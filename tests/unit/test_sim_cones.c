@@ -16,8 +16,10 @@
 static const uint8_t *wanted;
 
 static struct answer by(const struct problem *p, enum qr_engine engine, enum qr_isa isa) {
-    return answer_of(p, p->c, p->obs, &(struct qr_sim_options){QR_DOUBLE, isa, engine, wanted}, 0,
-                     NULL);
+    return answer_of(p, p->c, p->obs,
+                     &(struct qr_sim_options){
+                         .precision = QR_DOUBLE, .isa = isa, .engine = engine, .wanted = wanted},
+                     0, NULL);
 }
 
 /* ---- random problems ---- */
@@ -138,7 +140,10 @@ static void compare(const struct problem *p, const struct answer *a, const struc
 static double flops_of(const struct problem *p) {
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
-    const struct qr_sim_options opt = {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, wanted};
+    const struct qr_sim_options opt = {.precision = QR_DOUBLE,
+                                       .isa = QR_ISA_PORTABLE,
+                                       .engine = QR_ENGINE_CONES,
+                                       .wanted = wanted};
     if (qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) != QR_OK) return INFINITY;
     struct qr_sim_facts f = qr_sim_facts(plan);
     qr_sim_plan_free(plan);
@@ -496,8 +501,10 @@ static void threads_share(bool with_data) {
     fill(&p);
     uint8_t all[MAX_COLUMNS];
     memset(all, 1, sizeof all);
-    const struct qr_sim_options opt = {QR_DOUBLE, qr_isa_best(), QR_ENGINE_CONES,
-                                       with_data ? all : NULL};
+    const struct qr_sim_options opt = {.precision = QR_DOUBLE,
+                                       .isa = qr_isa_best(),
+                                       .engine = QR_ENGINE_CONES,
+                                       .wanted = with_data ? all : NULL};
     struct answer one = answer_of(&p, p.c, p.obs, &opt, 0, NULL);
     for (unsigned threads = 2; threads <= 5; threads++) {
         struct answer many = answer_of(&p, p.c, p.obs, &opt, threads, NULL);
@@ -558,7 +565,8 @@ static void cheaper_than_a_state(void) {
 }
 
 static void check_refusal(struct problem *p, const char *words) {
-    const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, NULL};
+    const struct qr_sim_options opt = {
+        .precision = QR_SINGLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_CONES};
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED &&

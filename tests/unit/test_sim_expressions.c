@@ -73,7 +73,8 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
 
 static struct answer by(const struct problem *p, enum qr_precision precision, enum qr_isa isa,
                         enum qr_engine engine, unsigned threads, const uint8_t *wanted) {
-    const struct qr_sim_options opt = {precision, isa, engine, wanted};
+    const struct qr_sim_options opt = {
+        .precision = precision, .isa = isa, .engine = engine, .wanted = wanted};
     return answer_of(p, p->c, p->obs, &opt, threads, NULL);
 }
 
@@ -102,8 +103,10 @@ static void random_circuits(void) {
         n_expressions += (unsigned)p.c->n_expressions;
         for (int precision = 0; precision < 2; precision++)
             for (size_t e = 0; e < COUNT(engines); e++) {
-                struct qr_sim_options opt = {(enum qr_precision)precision, qr_isa_best(),
-                                             engines[e], wanted};
+                struct qr_sim_options opt = {.precision = (enum qr_precision)precision,
+                                             .isa = qr_isa_best(),
+                                             .engine = engines[e],
+                                             .wanted = wanted};
                 struct qr_sim_plan *plan;
                 if (qr_sim_compile(p.c, p.obs, p.n_obs, &opt, &plan, QR_IGNORED) != QR_OK) {
                     CHECK(engines[e] == QR_ENGINE_CONES);

@@ -59,7 +59,8 @@ static void start(struct engine *e, unsigned n, unsigned stages, enum qr_qcnn_va
         snprintf(text, sizeof text, "Z%d", (int)number(at(readouts, (int)r)));
         CHECK(qr_observable_parse(text, n, &e->obs[r], &err) == QR_OK, "%s", err.msg);
     }
-    struct qr_sim_options so = {precision, qr_isa_best(), QR_ENGINE_AUTO, NULL};
+    struct qr_sim_options so = {
+        .precision = precision, .isa = qr_isa_best(), .engine = QR_ENGINE_AUTO};
     if (qr_sim_compile(e->c, e->obs, e->n_obs, &so, &e->plan, &err) != QR_OK ||
         qr_sim_workspace_new(e->plan, 1, &e->ws, &err) != QR_OK) {
         CHECK(false, "%s", err.msg);

@@ -21,8 +21,10 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
 static struct answer ours(const struct problem *p, const struct qr_circuit *c,
                           const struct qr_observable *obs, enum qr_precision precision,
                           enum qr_isa isa, unsigned threads) {
-    return answer_of(p, c, obs, &(struct qr_sim_options){precision, isa, QR_ENGINE_AUTO, NULL},
-                     threads, NULL);
+    return answer_of(
+        p, c, obs,
+        &(struct qr_sim_options){.precision = precision, .isa = isa, .engine = QR_ENGINE_AUTO},
+        threads, NULL);
 }
 
 /* c is what ran; p->c is what the reference runs (the same on fewer qubits). tolerance is absolute:
@@ -219,7 +221,8 @@ static size_t workspace_bytes(unsigned n, bool data) {
     struct qr_observable o;
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
-    const struct qr_sim_options opt = {QR_SINGLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, NULL};
+    const struct qr_sim_options opt = {
+        .precision = QR_SINGLE, .isa = qr_isa_best(), .engine = QR_ENGINE_STATEVECTOR};
     for (unsigned q = 0; q < n; q++) {
         g.targets[0] = (uint16_t)q;
         g.args[0] = (struct qr_gate_arg){data ? QR_ARG_DATA : QR_ARG_CONSTANT, 0.3, 0};
@@ -284,7 +287,8 @@ static void used_workspace(void) {
         q.scale[0] = 0.7;
         struct answer fresh = ours(&q, c, obs, QR_SINGLE, qr_isa_best(), 0), used;
         memset(&used, 0, sizeof used);
-        struct qr_sim_options opt = {QR_SINGLE, qr_isa_best(), QR_ENGINE_AUTO, NULL};
+        struct qr_sim_options opt = {
+            .precision = QR_SINGLE, .isa = qr_isa_best(), .engine = QR_ENGINE_AUTO};
         struct qr_sim_plan *plan = NULL;
         struct qr_sim_workspace *ws = NULL;
         struct qr_err err;
@@ -331,7 +335,8 @@ static void too_large(void) {
     struct qr_observable o;
     struct qr_sim_plan *plan = NULL;
     CHECK(qr_observable_parse("Z63", 64, &o, &err) == QR_OK);
-    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR, NULL};
+    struct qr_sim_options opt = {
+        .precision = QR_SINGLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_STATEVECTOR};
     CHECK(qr_sim_compile(c, &o, 1, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED && !plan);
     CHECK(strstr(err.msg, "64 qubits") && strstr(err.msg, "29514790517935") &&
               strstr(err.msg, "this process may use"),
@@ -345,7 +350,8 @@ static void too_many_gates(void) {
     struct qr_err err;
     const struct qr_circuit c = {.n_qubits = 8, .n_gates = (size_t)1 << 50};
     struct qr_sim_plan *plan = NULL;
-    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_AUTO, NULL};
+    struct qr_sim_options opt = {
+        .precision = QR_SINGLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_AUTO};
     CHECK(qr_sim_compile(&c, NULL, 0, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED && !plan);
     CHECK(strstr(err.msg, "1125899906842624 gates: planning needs about 159877") &&
               strstr(err.msg, "use fewer gates"),
@@ -380,7 +386,8 @@ static void many_weights(void) {
         if (i % QUBITS == QUBITS - 1) added &= qr_circuit_add(c, &join, &err) == QR_OK;
     }
     CHECK(added);
-    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR, NULL};
+    struct qr_sim_options opt = {
+        .precision = QR_SINGLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_STATEVECTOR};
     CHECK(qr_sim_compile(c, &o, 1, &opt, &plan, &err) == QR_OK, "%s", err.msg);
     CHECK(plan && plan->n_numbers == N + 1, "%zu numbers", plan ? plan->n_numbers : 0);
     size_t n = 0;
@@ -408,8 +415,9 @@ static void too_many_qubits(void) {
         struct qr_observable o;
         CHECK(qr_observable_parse("X64", n, &o, &err) == QR_OK);
         for (int named = 0; named < 2; named++) {
-            struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE,
-                                         named ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO, NULL};
+            struct qr_sim_options opt = {.precision = QR_SINGLE,
+                                         .isa = QR_ISA_PORTABLE,
+                                         .engine = named ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO};
             struct qr_sim_plan *plan = NULL;
             char qubits[32];
             snprintf(qubits, sizeof qubits, "of %u qubits: ", n);

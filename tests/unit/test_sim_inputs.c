@@ -48,7 +48,8 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
 
 static struct answer by(const struct problem *p, enum qr_precision precision, enum qr_isa isa,
                         unsigned threads, const uint8_t *wanted) {
-    const struct qr_sim_options opt = {precision, isa, QR_ENGINE_STATEVECTOR, wanted};
+    const struct qr_sim_options opt = {
+        .precision = precision, .isa = isa, .engine = QR_ENGINE_STATEVECTOR, .wanted = wanted};
     return answer_of(p, p->c, p->obs, &opt, threads, NULL);
 }
 
@@ -298,12 +299,18 @@ static void engines(void) {
     struct problem p = case_of(8, 0, LAST, 1);
     uint8_t wanted[8] = {0};
     for (unsigned turn = 0; turn < 2; turn++) {
-        const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_AUTO, wanted};
+        const struct qr_sim_options opt = {.precision = QR_SINGLE,
+                                           .isa = QR_ISA_PORTABLE,
+                                           .engine = QR_ENGINE_AUTO,
+                                           .wanted = wanted};
         struct answer a = answer_of(&p, p.c, p.obs, &opt, 0, NULL);
         CHECK(strcmp(a.engine, turn ? "statevector" : "streaming") == 0, "%s", a.engine);
         wanted[3] = 1;
     }
-    const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_STREAMING, wanted};
+    const struct qr_sim_options opt = {.precision = QR_SINGLE,
+                                       .isa = QR_ISA_PORTABLE,
+                                       .engine = QR_ENGINE_STREAMING,
+                                       .wanted = wanted};
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     CHECK(qr_sim_compile(p.c, p.obs, 1, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED &&

@@ -63,7 +63,8 @@ static const uint8_t *inputs; /* derivatives by these inputs too, or NULL */
 static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_precision precision,
                        bool known, bool count, const char *wanted) {
     struct qr_err err;
-    struct qr_sim_options opt = {precision, QR_ISA_PORTABLE, engine, inputs};
+    struct qr_sim_options opt = {
+        .precision = precision, .isa = QR_ISA_PORTABLE, .engine = engine, .wanted = inputs};
     struct qr_sim_plan *plan = NULL;
     struct qr_sim_workspace *ws = NULL;
     double z[MAX_SAMPLES * MAX_OBS], dx[MAX_SAMPLES * MAX_COLUMNS];
@@ -184,7 +185,8 @@ static void check_random(unsigned n, uint64_t seed, size_t samples) {
 
 static void check_words(const struct problem *p, enum qr_engine engine, const char *const *says,
                         size_t n_says) {
-    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, engine, inputs};
+    struct qr_sim_options opt = {
+        .precision = QR_SINGLE, .isa = QR_ISA_PORTABLE, .engine = engine, .wanted = inputs};
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     struct qr_buf text = {0}, flat = {0};
@@ -294,7 +296,8 @@ static void check_memory(void) {
     size_t last = 0;
     for (unsigned n = 12; n <= 36; n++) {
         struct problem p = case_of(n, 0, LAST, 1);
-        struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_AUTO, NULL};
+        struct qr_sim_options opt = {
+            .precision = QR_SINGLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_AUTO};
         struct qr_sim_plan *plan = NULL;
         struct qr_err err;
         CHECK(qr_sim_compile(p.c, p.obs, 1, &opt, &plan, &err) == QR_OK, "%s", err.msg);

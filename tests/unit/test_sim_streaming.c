@@ -13,7 +13,8 @@
 static struct answer ours(const struct problem *p, enum qr_engine engine,
                           enum qr_precision precision, enum qr_isa isa, unsigned threads,
                           const double *known) {
-    return answer_of(p, p->c, p->obs, &(struct qr_sim_options){precision, isa, engine, NULL},
+    return answer_of(p, p->c, p->obs,
+                     &(struct qr_sim_options){.precision = precision, .isa = isa, .engine = engine},
                      threads, known);
 }
 
@@ -37,7 +38,8 @@ static void compare(const struct problem *p, const struct answer *a, const struc
 
 /* Another engine's. */
 static void check_refused(struct problem *p) {
-    const struct qr_sim_options opt = {QR_DOUBLE, qr_isa_best(), QR_ENGINE_STREAMING, NULL};
+    const struct qr_sim_options opt = {
+        .precision = QR_DOUBLE, .isa = qr_isa_best(), .engine = QR_ENGINE_STREAMING};
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED &&

@@ -58,7 +58,8 @@ static void cones_buffers(struct qr_buffers *r, struct qr_sim_workspace *workspa
     qr_buffers_take(r, "sums", own->max_sums * sizeof *ws->rows, &ws->sums);
     qr_buffers_take(r, "step", own->n_step * sizeof *ws->d_step, &ws->d_step);
     qr_buffers_take(r, "step", 2 * own->n_scratch * sizeof *ws->scratch, &ws->scratch);
-    qr_buffers_take(r, "sums", p->n_shapes * QR_TRANSFER * sizeof *ws->d_transfer, &ws->d_transfer);
+    qr_buffers_take(r, "sums", cone_n_transfers(p) * QR_TRANSFER * sizeof *ws->d_transfer,
+                    &ws->d_transfer);
     qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *ws->cross, &ws->cross);
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->gradient, &ws->gradient);
 }
@@ -150,13 +151,16 @@ static bool cones_backward(const struct qr_sim_bound *b, struct qr_sim_workspace
         const struct cone_gate *g = &own->gates[i];
         size_t shape = g->shape;
         double cross[QR_CROSS];
-        if (!p->shapes[shape].n_derivatives) continue;
+        if (shape >= p->n_shapes || !p->shapes[shape].n_derivatives) continue;
         qr_transfer_cross(b->cones->transfer + shape * QR_TRANSFER,
                           ws->d_transfer + shape * QR_TRANSFER, g->rows, g->columns, cross);
         good = qr_fixed_add_doubles(ws->cross + shape * QR_CROSS, cross, QR_CROSS);
     }
-    return good && qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->gradient,
-                                     ret_grad, ret_dx);
+    const struct qr_bound_sums sums = {.cross = ws->cross,
+                                       .channels = ws->d_transfer + p->n_shapes * QR_TRANSFER,
+                                       .x = ws->x,
+                                       .n_samples = ws->n_samples};
+    return good && qr_bound_gradient(b, &sums, ws->gradient, ret_grad, ret_dx);
 }
 
 /* ---- the engine ---- */

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "observable/qubits.h"
 #include "sim/cones/cones_impl.h"
+#include "sim/density/density.h"
 #include "sim/streaming/streaming.h"
 
 /* Weight of the work per step relative to the work per sample in the search for an order: about 1 /
@@ -267,8 +268,8 @@ static uint32_t instance_of_term(struct plan_builder *b, const struct draft_term
     return root;
 }
 
-static void build_find_gates(struct qr_cones *own, size_t n_shapes) {
-    struct cone_gate *of = qr_xcalloc(n_shapes + 1, sizeof *of);
+static void build_find_gates(struct qr_cones *own, size_t n_transfers) {
+    struct cone_gate *of = qr_xcalloc(n_transfers + 1, sizeof *of);
     for (size_t i = 0; i < own->n_tensors; i++) {
         const struct cone_tensor *t = &own->tensors[i];
         if (t->from != CONE_GATE) continue;
@@ -279,7 +280,7 @@ static void build_find_gates(struct qr_cones *own, size_t n_shapes) {
         }
     }
     own->gates = of; /* The gates that are used move to the front. */
-    for (uint32_t i = 0; i < n_shapes; i++) {
+    for (uint32_t i = 0; i < n_transfers; i++) {
         of[i].shape = i;
         if (of[i].rows) of[own->n_gates++] = of[i];
     }
@@ -296,7 +297,7 @@ static void build_place_terms(struct plan_builder *b) {
                                            .class = r->parts[r->n_parts - 1].class,
                                            .instance = instance_of_term(b, &b->terms[i])};
     }
-    build_find_gates(own, b->p->n_shapes);
+    build_find_gates(own, cone_n_transfers(b->p));
     for (size_t i = 0; i < own->n_signals; i++) {
         own->signals[i].first_slot = own->n_slots;
         own->n_slots += own->signals[i].n_instances;
@@ -312,6 +313,7 @@ static void build_place_terms(struct plan_builder *b) {
 /* Cost of another engine per sample, in multiply-adds of this one. */
 static double build_other_engine_cost(struct qr_sim_plan *p, const struct qr_circuit *c,
                                       const struct qr_observable *obs, size_t n_obs) {
+    if (p->n_channels) return qr_noisy_cost(p, c);
     if (c->n_qubits > QR_FUSED_QUBITS) return INFINITY;
     qr_plan_fuse(p, c, 1, NULL);
     double of_amplitude = OF_FUSED_GATE * (double)p->n_fused;
@@ -402,6 +404,8 @@ static void builder_free(struct plan_builder *b) {
 bool cones_build(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs,
                  size_t n_obs) {
     if (!n_obs) return build_reject(p, "the circuit has no read-out");
+    if (p->n_channels && p->method > QR_METHOD_EXACT)
+        return build_reject(p, "the method for noise is another one");
     struct plan_builder b = {.p = p, .c = c, .own = qr_xcalloc(1, sizeof *b.own)};
     b.own->constants = qr_xcalloc(n_obs, sizeof *b.own->constants);
     b.limit = p->engine_requested ? (double)INFINITY : build_other_engine_cost(p, c, obs, n_obs);

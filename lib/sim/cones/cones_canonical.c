@@ -13,8 +13,8 @@ struct cone_finder {
     const struct qr_circuit *c;
     const uint8_t *wanted;
     struct qr_cone_finder *f;
-    uint32_t *gates;            /* gates of the cone, ascending */
-    struct cone_gates expanded; /* replaces gates if one of them is not simple; else empty */
+    uint32_t *gates;                 /* gates of the cone, ascending */
+    struct qr_simple_gates expanded; /* replaces gates if one of them is not simple; else empty */
     size_t n_gates;
     /* per qubit: its latest gate that the walk has not reached, as an index of gates; per gate and
      * qubit of it: the gate before it there */
@@ -69,17 +69,17 @@ static const struct qr_gate *finder_gate(const struct cone_finder *f, uint32_t i
 /* Finds the gates of the term's cone. Returns false if there are too many, or they need too many
  * helpers. */
 static bool finder_find_gates(struct cone_finder *f, const struct qr_pauli_term *term) {
-    struct cone_gates *all = &f->expanded;
+    struct qr_simple_gates *all = &f->expanded;
     bool simple = true;
     f->n_gates = qr_cone_find(f->f, term, f->gates);
     all->n = 0;
     if (f->n_gates > CONE_MAX_GATES) return false;
     for (size_t i = 0; i < f->n_gates; i++)
-        simple = simple && cone_gate_is_simple(&f->c->gates[f->gates[i]]);
+        simple = simple && qr_gate_is_simple(&f->c->gates[f->gates[i]]);
     if (simple) return true;
     all->next_helper = (uint16_t)f->c->n_qubits;
     for (size_t i = 0; i < f->n_gates && all->n <= CONE_MAX_GATES; i++)
-        cone_gate_expand(all, &f->c->gates[f->gates[i]]);
+        qr_simple_gates_expand(all, &f->c->gates[f->gates[i]]);
     f->n_gates = all->n;
     return all->n <= CONE_MAX_GATES && all->next_helper <= f->c->n_qubits + CONE_MAX_QUBITS;
 }
@@ -122,7 +122,8 @@ static uint32_t *finder_below(struct cone_finder *f, uint32_t index, unsigned q)
 /* The Pauli that the gate's factor on this qubit consists of; 0: several. */
 static uint8_t finder_factor(const struct cone_finder *f, uint32_t index, unsigned q) {
     const struct qr_gate *g = finder_gate(f, index);
-    if (g->kind == CONE_GATE_AND) return g->targets[0] == q ? FACTOR_AND : QR_PAULI_Z;
+    if (g->kind == QR_SIMPLE_AND) return g->targets[0] == q ? FACTOR_AND : QR_PAULI_Z;
+    if (g->kind == QR_GATE_CHANNEL) return 0;
     for (unsigned k = 0; k < g->n_targets; k++)
         if (g->targets[k] == q) return qr_gate_info(g->kind)->factor[k];
     return QR_PAULI_Z;
@@ -209,6 +210,7 @@ static void finder_remove_gate(struct cone_finder *f, uint32_t index, unsigned q
 
 /* A power of CZ, or of the same Pauli on both qubits: their order does not matter. */
 static bool gate_is_symmetric(const struct qr_gate *g) {
+    if (g->kind == QR_SIMPLE_AND || g->kind == QR_GATE_CHANNEL) return false;
     const uint8_t *factor = qr_gate_info(g->kind)->factor;
     return g->n_targets == 2 && factor[0] && factor[0] == factor[1];
 }
@@ -216,7 +218,7 @@ static bool gate_is_symmetric(const struct qr_gate *g) {
 static void finder_localise(struct cone_finder *f, struct qr_gate *g) {
     struct qr_qubits controls = {{0}}, values = {{0}};
     for (unsigned k = 0; k < g->n_targets; k++) g->targets[k] = f->local[g->targets[k]];
-    if (g->kind != CONE_GATE_AND && gate_is_symmetric(g) && g->targets[0] > g->targets[1]) {
+    if (gate_is_symmetric(g) && g->targets[0] > g->targets[1]) {
         uint16_t t = g->targets[0];
         g->targets[0] = g->targets[1];
         g->targets[1] = t;
@@ -241,8 +243,12 @@ static void finder_localise(struct cone_finder *f, struct qr_gate *g) {
 }
 
 static void key_append_gate(struct qr_buf *key, const struct qr_gate *g) {
-    uint32_t word[6] = {g->kind, g->n_targets, g->targets[0], g->n_targets > 1 ? g->targets[1] : 0,
-                        0,       g->n_args};
+    uint32_t word[6] = {g->kind,
+                        g->n_targets,
+                        g->targets[0],
+                        g->n_targets > 1 ? g->targets[1] : 0,
+                        0,
+                        g->kind == QR_GATE_CHANNEL ? g->channel : g->n_args};
     if (!qr_qubits_is_empty(&g->controls)) {
         unsigned q = qr_qubits_first(&g->controls);
         word[4] = 2 * q + 1 + (qr_qubits_has(&g->control_values, q) ? 0 : 2 * CONE_MAX_QUBITS);
@@ -280,7 +286,7 @@ static bool finder_walk(struct cone_finder *f, struct cone *ret) {
 }
 
 bool cone_gate_is_unfused(const struct qr_gate *g) {
-    return cone_gate_has_data(g) || g->kind == CONE_GATE_AND;
+    return qr_gate_has_data(g) || g->kind == QR_SIMPLE_AND || g->kind == QR_GATE_CHANNEL;
 }
 
 /* Unfused gates divide the others into levels. */
@@ -294,7 +300,7 @@ static void cone_set_levels(struct cone *c) {
         uint16_t level = at[q[0]];
         if (n > 1 && at[q[1]] > level) level = at[q[1]];
         c->level[i] = level;
-        c->data |= cone_gate_has_data(&c->gates[i]);
+        c->data |= qr_gate_has_data(&c->gates[i]);
         for (unsigned k = 0; k < n; k++)
             at[q[k]] = (uint16_t)(level + cone_gate_is_unfused(&c->gates[i]));
         if (at[q[0]] >= c->n_levels) c->n_levels = at[q[0]] + 1u;

@@ -7,6 +7,7 @@
 #include "sim/cones/pauli_transfer.h"
 #include "sim/fusion/bind.h"
 #include "sim/fusion/engine.h"
+#include "sim/fusion/gate_expansion.h"
 
 enum {
     CONE_MAX_QUBITS = 64,   /* of one cone */
@@ -53,25 +54,9 @@ struct cone {
     bool data; /* some gate has data */
 };
 
-/* True if the gate's angle depends on the sample. */
-bool cone_gate_has_data(const struct qr_gate *g);
-/* True if the gate is a tensor of its own and is never fused: it has data, or is an AND. */
+/* True if the gate is a tensor of its own and is never fused: it has data, is an AND or a noise
+ * channel. */
 bool cone_gate_is_unfused(const struct qr_gate *g);
-
-/* gate_expansion.c: replaces gates that have no tensor. */
-struct cone_gates {
-    struct qr_gate *gates; /* owned */
-    size_t n, cap;
-    uint16_t next_helper; /* number of the next helper qubit */
-};
-/* AND: sets the first target, a helper, to itself AND (second target == argument); argument 0 or 1,
- * no controls. Not unitary. */
-#define CONE_GATE_AND QR_GATE_KINDS
-/* True for a gate on one or two qubits that, if it has data, is a power of an involution without
- * controls. */
-bool cone_gate_is_simple(const struct qr_gate *g);
-/* Appends g as simple gates and ANDs with new helpers. */
-void cone_gate_expand(struct cone_gates *to, const struct qr_gate *g);
 
 /* Finds the cone of a term, made of simple gates and ANDs. wanted: as in the plan.
  * ret_columns[local]: column of the circuit, freed by the caller. Returns false if the cone has too
@@ -95,7 +80,7 @@ struct cone_leaf {
     uint16_t leg[CONE_MAX_LEGS];
     size_t size;
     double *numbers; /* if CONE_NUMBERS */
-    uint32_t shape;  /* if CONE_GATE */
+    uint32_t shape;  /* if CONE_GATE: of the transfer matrices */
     /* if CONE_GATE or CONE_INPUT: entries of the transfer matrix, or of the signal */
     uint16_t *entries;
     double scale;    /* if CONE_INPUT: the exponent is scale * column */
@@ -109,8 +94,14 @@ struct cone_network {
     uint8_t *dim; /* per leg */
 };
 
-/* Per shape: its transfer matrix for two sets of generic parameters, and whether it is fixed (has
- * no parameter). */
+/* Transfer matrices: those of the shapes, then those of the noise channels, whose index is n_shapes
+ * + channel. */
+static inline size_t cone_n_transfers(const struct qr_sim_plan *p) {
+    return p->n_shapes + p->n_channels;
+}
+
+/* Per shape and channel: its transfer matrix for two sets of generic parameters, and whether it is
+ * fixed (has no parameter). */
 struct cone_shapes {
     const struct qr_sim_plan *p;
     double (*number)[2][QR_TRANSFER];
@@ -195,7 +186,8 @@ struct cone_signal {
     size_t first_slot;
 };
 
-/* A shape with a transfer matrix that each step computes; the rows and columns that tensors use. */
+/* A shape or channel with a transfer matrix that each step computes; the rows and columns that
+ * tensors use. */
 struct cone_gate {
     uint32_t shape;
     uint16_t rows, columns; /* bit i: row or column i */
@@ -264,7 +256,7 @@ void cones_free(struct qr_cones *own);
 /* ---- numbers ---- */
 
 struct qr_cones_bound {
-    double *transfer; /* n_shapes * QR_TRANSFER; unused columns stay 0 */
+    double *transfer; /* cone_n_transfers * QR_TRANSFER; unused columns stay 0 */
     double *step;     /* n_step */
     double *scratch;  /* n_scratch */
 };

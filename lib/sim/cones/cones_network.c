@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "circuit/channel.h"
 #include "sim/cones/cones_impl.h"
 
 /* Numbers below this bound for both probes are structural zeros. */
@@ -36,12 +37,28 @@ static bool shape_is_fixed(const struct qr_sim_plan *p, const struct qr_plan_sha
     return fixed;
 }
 
+/* Any arguments in their range have the structure of the matrix. */
+static void probe_channel(struct cone_shapes *s, size_t channel) {
+    static const double probes[2][QR_CHANNEL_ARGS] = {{0.05, 0.04, 0.03, 0.02},
+                                                      {0.02, 0.03, 0.05, 0.04}};
+    const struct qr_channel *c = &s->p->channels[channel];
+    size_t at = s->p->n_shapes + channel;
+    double a[QR_CHANNEL_ARGS];
+    s->fixed[at] = qr_channel_is_constant(c);
+    for (int probe = 0; probe < 2; probe++) {
+        for (unsigned k = 0; k < QR_CHANNEL_ARGS; k++)
+            a[k] = k < 4 ? probes[probe][k] : 0.01 + 0.001 * k;
+        if (s->fixed[at]) qr_channel_values(c, NULL, a);
+        qr_channel_transfer(c, a, s->number[at][probe], NULL);
+    }
+}
+
 void cone_shapes_make(struct cone_shapes *s, const struct qr_sim_plan *p) {
     static const double golden = 0.6180339887498949, root = 0.4142135623730951;
     double *theta = qr_xcalloc(p->n_params + 1, sizeof *theta);
     *s = (struct cone_shapes){.p = p,
-                              .number = qr_xcalloc(p->n_shapes + 1, sizeof *s->number),
-                              .fixed = qr_xcalloc(p->n_shapes + 1, sizeof *s->fixed)};
+                              .number = qr_xcalloc(cone_n_transfers(p) + 1, sizeof *s->number),
+                              .fixed = qr_xcalloc(cone_n_transfers(p) + 1, sizeof *s->fixed)};
     for (int probe = 0; probe < 2; probe++) {
         for (unsigned i = 0; i < p->n_params; i++)
             theta[i] = probe ? 0.15 + 0.7 * fraction(root * (i + 1))
@@ -53,6 +70,7 @@ void cone_shapes_make(struct cone_shapes *s, const struct qr_sim_plan *p) {
         }
     }
     free(theta);
+    for (size_t i = 0; i < p->n_channels; i++) probe_channel(s, i);
 }
 
 void cone_shapes_fini(struct cone_shapes *s) {
@@ -169,6 +187,17 @@ static void network_add_fused(struct network_builder *b, uint32_t fused, uint16_
     }
 }
 
+static void network_add_channel(struct network_builder *b, const struct qr_gate *g,
+                                uint16_t *wire) {
+    uint16_t legs[4];
+    unsigned k = g->n_targets;
+    for (unsigned i = 0; i < k; i++) {
+        legs[k + i] = wire[g->targets[i]];
+        legs[i] = wire[g->targets[i]] = network_new_leg(b, QR_PAULIS);
+    }
+    network_add_shape(b, (uint32_t)b->shapes->p->n_shapes + g->channel, -1, 2 * k, legs);
+}
+
 static void network_add_data_gate(struct network_builder *b, const struct qr_gate *g,
                                   uint16_t *wire) {
     double numbers[QR_SIGNAL_NUMBERS];
@@ -221,7 +250,9 @@ static void network_add_all(struct network_builder *b) {
             network_add_fused(b, f, wire);
         for (size_t i = 0; i < c->n_gates; i++) {
             if (c->level[i] != l || !cone_gate_is_unfused(&c->gates[i])) continue;
-            if (c->gates[i].kind == CONE_GATE_AND) network_add_and(b, &c->gates[i], wire);
+            if (c->gates[i].kind == QR_SIMPLE_AND) network_add_and(b, &c->gates[i], wire);
+            else if (c->gates[i].kind == QR_GATE_CHANNEL)
+                network_add_channel(b, &c->gates[i], wire);
             else network_add_data_gate(b, &c->gates[i], wire);
         }
     }

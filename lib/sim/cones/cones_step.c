@@ -3,12 +3,13 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "circuit/channel.h"
 #include "sim/cones/cones_impl.h"
 
 void cones_bound_buffers(struct qr_buffers *r, struct qr_sim_bound *b) {
     const struct qr_cones *own = b->plan->cones;
-    qr_buffers_take(r, "transfer matrices", b->plan->n_shapes * QR_TRANSFER * sizeof(double),
-                    &b->cones->transfer);
+    qr_buffers_take(r, "transfer matrices",
+                    cone_n_transfers(b->plan) * QR_TRANSFER * sizeof(double), &b->cones->transfer);
     qr_buffers_take(r, "step", own->n_step * sizeof(double), &b->cones->step);
     qr_buffers_take(r, "step", own->n_scratch * sizeof(double), &b->cones->scratch);
 }
@@ -47,13 +48,20 @@ static void step_share_forward(void *ctx, size_t share, unsigned worker) {
     }
 }
 
+static void bind_channel(const struct qr_sim_bound *b, const struct qr_channel *c, double *ret) {
+    double a[QR_CHANNEL_ARGS];
+    qr_channel_values(c, b->theta, a);
+    qr_channel_transfer(c, a, ret, NULL);
+}
+
 void cones_bind(struct qr_sim_bound *b, struct qr_pool *pool) {
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
     for (size_t i = 0; i < own->n_gates; i++) {
         const struct cone_gate *g = &own->gates[i];
-        qr_transfer(&b->suffix[g->shape], g->columns,
-                    b->cones->transfer + (size_t)g->shape * QR_TRANSFER);
+        double *to = b->cones->transfer + (size_t)g->shape * QR_TRANSFER;
+        if (g->shape < p->n_shapes) qr_transfer(&b->suffix[g->shape], g->columns, to);
+        else bind_channel(b, &p->channels[g->shape - p->n_shapes], to);
     }
     for (size_t i = 0; i < own->n_tensors; i++) {
         const struct cone_tensor *t = &own->tensors[i];
@@ -112,7 +120,7 @@ void cones_step_backward(const struct qr_sim_bound *b, struct qr_pool *pool, dou
     const struct qr_cones *own = p->cones;
     struct step_work w = {.b = b, .own = own, .pool = pool, .scratch = scratch, .d = d};
     qr_pool_for(pool, own->n_shares, step_share_backward, &w);
-    memset(d_transfer, 0, p->n_shapes * QR_TRANSFER * sizeof *d_transfer);
+    memset(d_transfer, 0, cone_n_transfers(p) * QR_TRANSFER * sizeof *d_transfer);
     for (size_t i = 0; i < own->n_tensors; i++) {
         const struct cone_tensor *t = &own->tensors[i];
         if (t->from != CONE_GATE || !t->needs) continue;

@@ -254,7 +254,8 @@ static uint32_t program_add_leaf(struct program *g, struct draft_class *d, uint3
     free(order);
     if (l->from == CONE_GATE) {
         t->source = l->shape;
-        t->needs = g->p->shapes[l->shape].n_derivatives > 0;
+        t->needs = l->shape < g->p->n_shapes ? g->p->shapes[l->shape].n_derivatives > 0
+                                             : g->p->channel_needs[l->shape - g->p->n_shapes];
     } else {
         t->needs = l->wanted;
         d->c.wanted |= l->wanted;

@@ -21,8 +21,10 @@ struct qr_sim_bound {
         void *own;
         struct qr_stream_bound *stream;
         struct qr_cones_bound *cones;
+        struct qr_density_bound *density;
     };
-    struct qr_owned owned; /* all buffers */
+    struct qr_statevector_bound *statevector; /* one of the buffers; NULL: no channels */
+    struct qr_owned owned;                    /* all buffers */
 };
 
 /* As qr_sim_bound_bytes, .._new, .._free and qr_sim_bind of sim.h. */
@@ -36,18 +38,32 @@ void qr_bound_set(struct qr_sim_bound *b, const double *theta, struct qr_pool *p
 struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s,
                                   uint32_t first, const double *x);
 
-/* derivative.c: converts the summed cross matrices to derivatives, as qr_sim_backward of sim.h.
+/* The sums of a micro-batch that its derivatives follow from; NULL: none. */
+struct qr_bound_sums {
+    const qr_fixed *cross; /* n_shapes * QR_CROSS */
+    /* [(slot * mixed_stride + sample) * QR_CROSS + k], for shapes with a mixed_slot */
+    const qr_fixed *mixed;
+    size_t mixed_stride;
+    const qr_fixed *sites; /* n_sites * QR_CROSS: corrections of cross, for all ops before a site */
+    const double *channels; /* n_channels * QR_TRANSFER: by the channels' transfer matrices */
+    const double *params;   /* n_params: derivatives besides */
+    const double *x;        /* n_samples * n_columns */
+    size_t n_samples;
+};
+/* derivative.c: converts sums to derivatives, as qr_sim_backward of sim.h.
  *
- * Args:     cross    n_shapes * QR_CROSS sums
- *           mixed    [(slot * mixed_stride + sample) * QR_CROSS + k], for shapes with a mixed_slot
- *           x        n_samples * n_columns
- *           scratch  n_params numbers, overwritten
+ * Args:     scratch  n_params numbers, overwritten
  *           ret_dx   n_samples * n_columns, added to; ignored unless input derivatives are
  *                    requested
  * Returns:  false when a number is not finite or >= 2^40
  */
-bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_fixed *mixed,
-                       size_t mixed_stride, const double *x, size_t n_samples, double *scratch,
-                       qr_fixed *ret_grad, double *ret_dx);
+bool qr_bound_gradient(const struct qr_sim_bound *b, const struct qr_bound_sums *sums,
+                       double *scratch, qr_fixed *ret_grad, double *ret_dx);
+/* Adds the derivatives by a channel's arguments to those by the parameters in them.
+ *
+ * Args:     d  derivatives by its transfer matrix, row-major
+ */
+void qr_bound_channel_gradient(const struct qr_sim_bound *b, size_t channel, const double *d,
+                               double *ret);
 
 #endif

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "circuit/channel.h"
 #include "sim/fusion/bind.h"
 
 static void cross_to_double(const qr_fixed *k, double ret[QR_CROSS]) {
@@ -26,17 +27,58 @@ static double mixed_derivative(const struct qr_sim_bound *b, const struct qr_pla
     return qr_derivative_value(w, k);
 }
 
-bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_fixed *mixed,
-                       size_t mixed_stride, const double *x, size_t n_samples, double *scratch,
-                       qr_fixed *ret_grad, double *ret_dx) {
+/* The cross matrix of an op has the corrections of all sites after it. Such shapes have no data. */
+static void shape_gradient_with_sites(const struct qr_sim_bound *b, const struct qr_plan_shape *s,
+                                      const struct qr_bound_sums *sums, double *scratch) {
     const struct qr_sim_plan *p = b->plan;
+    qr_fixed cross[QR_CROSS];
+    double k[QR_CROSS];
+    uint32_t site = s->n_sites;
+    memcpy(cross, sums->cross + (size_t)(s - p->shapes) * QR_CROSS, sizeof cross);
+    for (uint32_t j = s->first_derivative + s->n_derivatives; j-- > s->first_derivative;) {
+        const struct qr_plan_derivative *d = &p->derivatives[j];
+        for (; site > 0 && p->sites[s->first_site + site - 1].op > d->op - s->first_op; site--)
+            qr_fixed_add(cross, sums->sites + (size_t)(s->first_site + site - 1) * QR_CROSS,
+                         QR_CROSS);
+        cross_to_double(cross, k);
+        scratch[d->of] += qr_derivative_value(b->weights + (size_t)j * QR_CROSS, k);
+    }
+}
+
+void qr_bound_channel_gradient(const struct qr_sim_bound *b, size_t channel, const double *d,
+                               double *ret) {
+    const struct qr_sim_plan *p = b->plan;
+    const struct qr_channel *c = &p->channels[channel];
+    size_t n = c->info->n_targets == 1 ? 16 : 256;
+    double a[QR_CHANNEL_ARGS], r[QR_CHANNEL_TRANSFER], da[QR_CHANNEL_ARGS * QR_CHANNEL_TRANSFER];
+    qr_channel_values(c, b->theta, a);
+    qr_channel_transfer(c, a, r, da);
+    for (unsigned k = 0; k < c->info->n_args; k++) {
+        const struct qr_gate_arg *arg = &c->args[k];
+        double sum = 0;
+        if (arg->kind != QR_ARG_PARAMETER || p->zero_gradient[arg->index]) continue;
+        for (size_t i = 0; i < n; i++)
+            if (d[i] != 0) sum += d[i] * da[k * n + i];
+        ret[arg->index] += arg->scale * sum;
+    }
+}
+
+bool qr_bound_gradient(const struct qr_sim_bound *b, const struct qr_bound_sums *sums,
+                       double *scratch, qr_fixed *ret_grad, double *ret_dx) {
+    const struct qr_sim_plan *p = b->plan;
+    const double *x = sums->x;
+    size_t n_samples = sums->n_samples;
     bool good = true;
-    for (unsigned k = 0; k < p->n_params; k++) scratch[k] = 0;
+    for (unsigned k = 0; k < p->n_params; k++) scratch[k] = sums->params ? sums->params[k] : 0;
     for (size_t i = 0; i < p->n_shapes; i++) {
         const struct qr_plan_shape *s = &p->shapes[i];
         if (!s->n_derivatives) continue;
         double k[QR_CROSS];
-        cross_to_double(cross + i * QR_CROSS, k);
+        if (sums->sites && s->n_sites) {
+            shape_gradient_with_sites(b, s, sums, scratch);
+            continue;
+        }
+        cross_to_double(sums->cross + i * QR_CROSS, k);
         for (uint32_t j = s->first_derivative, end = j + s->n_derivatives; j < end; j++) {
             const struct qr_plan_derivative *d = &p->derivatives[j];
             const double *w = b->weights + (size_t)j * QR_CROSS;
@@ -55,9 +97,13 @@ bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, cons
             for (size_t n = 0; n < n_samples; n++)
                 *(d->input ? ret_dx + n * p->n_columns + d->of : scratch + d->of) +=
                     mixed_derivative(b, s, d, x + n * p->n_columns,
-                                     mixed + (s->mixed_slot * mixed_stride + n) * QR_CROSS);
+                                     sums->mixed +
+                                         (s->mixed_slot * sums->mixed_stride + n) * QR_CROSS);
         }
     }
+    for (size_t i = 0; sums->channels && i < p->n_channels; i++)
+        if (p->channel_needs[i])
+            qr_bound_channel_gradient(b, i, sums->channels + i * QR_CHANNEL_TRANSFER, scratch);
     size_t n_params = p->n_params;
     if (p->lowered) {
         qr_lowered_chain(p->lowered, b->theta, x, n_samples, p->wanted, scratch,

@@ -20,7 +20,8 @@ struct qr_sim_workspace {
     /* if the circuit was lowered, n_columns per sample: the input of the engine, and derivatives by
      * that input if any are requested; else NULL (workspace.h) */
     double *lowered_x, *lowered_dx;
-    size_t lowered_samples; /* of the last forward sweep */
+    size_t lowered_samples;  /* of the last forward sweep */
+    struct qr_sim_draw draw; /* of trajectories */
 };
 
 struct qr_sim_bound;
@@ -46,7 +47,7 @@ struct qr_sim_engine {
     size_t (*micro_batch_size)(const struct qr_sim_plan *p, size_t batch_size);
 
     /* Numbers for one theta, in addition to those of the fused gates: a struct of bound_size bytes
-     * (b->own), whose buffers one walk counts and allocates. All three or none. */
+     * (b->own), whose buffers one walk counts and allocates. */
     size_t bound_size;
     void (*bound_buffers)(struct qr_buffers *r, struct qr_sim_bound *b);
     void (*bind)(struct qr_sim_bound *b, struct qr_pool *pool);

@@ -10,11 +10,13 @@ struct gates {
     uint32_t *gates;
     size_t n, cap;
     bool param, differentiated, varies; /* of any gate; see struct fuser */
+    bool data, site;                    /* any gate has data, is a channel */
 };
 
 struct draft {
     uint8_t q[2];
-    bool plain; /* no controls outside the frame, so gates may be added */
+    bool plain;  /* no controls outside the frame, and no branch, so gates may be added */
+    bool branch; /* a channel that is no list of Pauli errors */
     uint64_t controls, control_values;
     struct gates ops;
 };
@@ -27,7 +29,8 @@ struct fuser {
     bool *data, *param;
     /* per gate: it has such a parameter, or a column with requested derivatives */
     bool *differentiated;
-    bool *fixed; /* per gate: it has constants only */
+    bool *fixed;       /* per gate: it has constants only */
+    uint32_t *ordinal; /* per gate: number of channels before it */
     struct draft *drafts;
     size_t n_drafts, cap_drafts;
     /* one-qubit gates after the last fused gate on the qubit */
@@ -44,24 +47,30 @@ static void gates_push(const struct fuser *f, struct gates *l, uint32_t gate) {
     l->param |= f->param[gate];
     l->differentiated |= f->differentiated[gate];
     l->varies |= !f->fixed[gate];
+    l->data |= f->data[gate];
+    l->site |= f->c->gates[gate].kind == QR_GATE_CHANNEL;
 }
 static void gates_push_all(const struct fuser *f, struct gates *l, const struct gates *more) {
     for (size_t i = 0; i < more->n; i++) gates_push(f, l, more->gates[i]);
 }
 static void gates_clear(struct gates *l) {
     l->n = 0;
-    l->param = l->differentiated = l->varies = false;
+    l->param = l->differentiated = l->varies = l->data = l->site = false;
 }
 
-/* A generator must not depend on the sample: inside a fused gate no data may follow a parameter. */
+/* A generator must not depend on the sample: inside a fused gate no data may follow a parameter. A
+ * fused gate has data, or sites of channels, or neither. */
 static bool gates_may_follow(const struct fuser *f, const struct gates *have,
                              const struct gates *more) {
-    bool seen = have->param;
+    bool seen = have->param, data = have->data, site = have->site;
     for (size_t i = 0; i < more->n; i++) {
-        if (f->data[more->gates[i]] && seen) return false;
-        seen |= f->param[more->gates[i]];
+        uint32_t gate = more->gates[i];
+        if (f->data[gate] && seen) return false;
+        seen |= f->param[gate];
+        data |= f->data[gate];
+        site |= f->c->gates[gate].kind == QR_GATE_CHANNEL;
     }
-    return true;
+    return !(data && site);
 }
 static bool column_is_wanted(const struct qr_sim_plan *p, uint32_t column) {
     return p->wanted && p->wanted[column];
@@ -179,8 +188,29 @@ static void fuse_controlled(struct fuser *f, uint32_t gate, uint64_t qubits) {
         if (qubits >> q & 1) f->last[q] = (int64_t)f->n_drafts - 1;
 }
 
+/* A channel that is no list of Pauli errors is alone. */
+static void fuse_branch(struct fuser *f, uint32_t gate) {
+    const struct qr_gate *g = &f->c->gates[gate];
+    unsigned a = g->targets[0], b = g->n_targets == 2 ? g->targets[1]
+                                    : (a ^ 1) < f->n  ? a ^ 1
+                                                      : a - 1;
+    for (unsigned k = 0; k < g->n_targets; k++) fuser_flush(f, g->targets[k]);
+    struct draft *d = fuser_new_draft(f, a, b);
+    d->plain = false;
+    d->branch = true;
+    gates_push(f, &d->ops, gate);
+    for (unsigned k = 0; k < g->n_targets; k++) f->last[g->targets[k]] = (int64_t)f->n_drafts - 1;
+}
+
 static void fuse_gate(struct fuser *f, uint32_t gate) {
     const struct qr_gate *g = &f->c->gates[gate];
+    if (g->kind == QR_GATE_CHANNEL) {
+        const struct qr_channel_info *info = f->c->channels[g->channel].info;
+        if (info->damping || info->kraus) fuse_branch(f, gate);
+        else if (g->n_targets == 1) fuse_one(f, gate, g->targets[0]);
+        else fuse_two(f, gate, g->targets[0], g->targets[1]);
+        return;
+    }
     if (qr_gate_info(g->kind)->identity) return;
     uint64_t qubits = qr_gate_mask(g);
     unsigned n = (unsigned)__builtin_popcountll(qubits);
@@ -268,6 +298,14 @@ static bool same_ops(const struct qr_plan_op *a, const struct qr_plan_op *b, uin
     return true;
 }
 
+static bool same_sites(const struct qr_plan_site *a, const struct qr_plan_site *b, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (a[i].op != b[i].op || a[i].n_targets != b[i].n_targets || a[i].t[0] != b[i].t[0] ||
+            a[i].t[1] != b[i].t[1])
+            return false;
+    return true;
+}
+
 /* Returns the slot of the op's number, or the empty slot for it. */
 static uint32_t *number_slot(const struct qr_sim_plan *p, const struct table *numbers,
                              uint32_t op) {
@@ -287,22 +325,27 @@ static uint32_t op_number(struct qr_sim_plan *p, const struct table *numbers, ui
     return *slot - 1;
 }
 
-/* Returns the slot of the shape of n ops, or the empty slot for it. */
+/* Returns the slot of the shape of n ops and n_sites sites, the last ones of the plan, or the empty
+ * slot for it. */
 static uint32_t *shape_slot(const struct qr_sim_plan *p, const struct table *shapes, uint32_t first,
-                            uint32_t n) {
+                            uint32_t n, uint32_t n_sites) {
     const struct qr_plan_op *ops = &p->ops[first];
-    size_t i = hash_ops(ops, n) & shapes->mask;
+    size_t i = (hash_ops(ops, n) + n_sites) & shapes->mask;
     for (uint32_t at; (at = shapes->slots[i]) != 0; i = (i + 1) & shapes->mask) {
         const struct qr_plan_shape *s = &p->shapes[at - 1];
-        if (s->n_ops == n && same_ops(&p->ops[s->first_op], ops, n)) break;
+        if (s->n_ops == n && s->n_sites == n_sites && same_ops(&p->ops[s->first_op], ops, n) &&
+            same_sites(&p->sites[s->first_site], &p->sites[p->n_sites], n_sites))
+            break;
     }
     return &shapes->slots[i];
 }
 
 static void finish_shape(struct qr_sim_plan *p, const struct table *numbers, uint32_t first,
-                         uint32_t n) {
+                         uint32_t n, uint32_t n_sites) {
     struct qr_plan_shape s = {.first_op = first,
                               .n_ops = n,
+                              .first_site = (uint32_t)p->n_sites,
+                              .n_sites = n_sites,
                               .first_derivative = (uint32_t)p->n_derivatives,
                               .data_slot = QR_NO_SLOT,
                               .mixed_slot = QR_NO_SLOT};
@@ -331,21 +374,41 @@ static void finish_shape(struct qr_sim_plan *p, const struct table *numbers, uin
     p->shapes[p->n_shapes++] = s;
 }
 
+/* Adds a channel of the draft; a site follows the plan's last one and n_sites more. */
+static void emit_channel(struct qr_sim_plan *p, const struct fuser *f, const struct draft *d,
+                         uint32_t gate, uint32_t op, uint32_t n_sites) {
+    const struct qr_gate *g = &f->c->gates[gate];
+    struct qr_plan_noise *noise = &p->noise[p->n_noise++];
+    *noise = (struct qr_plan_noise){
+        .channel = g->channel, .number = f->ordinal[gate], .n_targets = g->n_targets};
+    for (unsigned k = 0; k < g->n_targets; k++) noise->t[k] = g->targets[k] == d->q[1];
+    if (d->branch) return;
+    p->sites[p->n_sites + n_sites] =
+        (struct qr_plan_site){.op = op, .n_targets = g->n_targets, .t = {noise->t[0], noise->t[1]}};
+}
+
 static void fuser_emit_segment(struct qr_sim_plan *p, const struct fuser *f,
                                const struct table *numbers, const struct table *shapes) {
     for (size_t i = 0; i < f->n_drafts; i++) {
         const struct draft *d = &f->drafts[i];
-        uint32_t first = (uint32_t)p->n_ops, n = (uint32_t)d->ops.n;
-        for (uint32_t k = 0; k < n; k++)
-            p->ops[first + k] = make_op(&f->c->gates[d->ops.gates[k]], d);
-        uint32_t *shape = shape_slot(p, shapes, first, n);
+        uint32_t first = (uint32_t)p->n_ops, n = 0, n_sites = 0, noise = (uint32_t)p->n_noise;
+        for (size_t k = 0; k < d->ops.n; k++) {
+            uint32_t gate = d->ops.gates[k];
+            if (f->c->gates[gate].kind != QR_GATE_CHANNEL)
+                p->ops[first + n++] = make_op(&f->c->gates[gate], d);
+            else emit_channel(p, f, d, gate, n, d->branch ? 0 : n_sites++);
+        }
+        uint32_t *shape = shape_slot(p, shapes, first, n, n_sites);
         if (!*shape) {
             p->n_ops += n;
-            finish_shape(p, numbers, first, n);
+            finish_shape(p, numbers, first, n, n_sites);
+            p->n_sites += n_sites;
             *shape = (uint32_t)p->n_shapes;
         }
         p->fused[p->n_fused++] = (struct qr_fused_gate){.shape = *shape - 1,
                                                         .q = {d->q[0], d->q[1]},
+                                                        .first_noise = noise,
+                                                        .branch = d->branch,
                                                         .controls = d->controls,
                                                         .control_values = d->control_values};
     }
@@ -363,6 +426,8 @@ static void fuser_emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_se
     p->derivatives = qr_xcalloc(2 * n_ops + 1, sizeof *p->derivatives);
     p->shapes = qr_xcalloc(n_drafts + 1, sizeof *p->shapes);
     p->fused = qr_xcalloc(n_drafts + 1, sizeof *p->fused);
+    p->sites = p->n_channels ? qr_xcalloc(n_ops + 1, sizeof *p->sites) : NULL;
+    p->noise = p->n_channels ? qr_xcalloc(n_ops + 1, sizeof *p->noise) : NULL;
     struct table numbers = table_new(n_ops), shapes = table_new(n_drafts);
     for (size_t s = 0; s < n_segments; s++) {
         if (ret_first) ret_first[s] = (uint32_t)p->n_fused;
@@ -380,9 +445,11 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
     f->param = qr_xcalloc(c->n_gates + 1, sizeof *f->param);
     f->differentiated = qr_xcalloc(c->n_gates + 1, sizeof *f->differentiated);
     f->fixed = qr_xcalloc(c->n_gates + 1, sizeof *f->fixed);
+    f->ordinal = qr_xcalloc(c->n_gates + 1, sizeof *f->ordinal);
     for (unsigned q = 0; q < QR_FUSED_QUBITS; q++) f->last[q] = -1;
     for (size_t i = 0; i < c->n_gates; i++) {
-        f->fixed[i] = true;
+        f->fixed[i] = c->gates[i].kind != QR_GATE_CHANNEL;
+        f->ordinal[i + 1] = f->ordinal[i] + !f->fixed[i];
         for (unsigned k = 0; k < c->gates[i].n_args; k++) {
             const struct qr_gate_arg *a = &c->gates[i].args[k];
             f->data[i] |= a->kind == QR_ARG_DATA;
@@ -412,6 +479,7 @@ void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size
         free(f[s].param);
         free(f[s].differentiated);
         free(f[s].fixed);
+        free(f[s].ordinal);
     }
     free(f);
 }
@@ -422,11 +490,15 @@ void qr_plan_unfuse(struct qr_sim_plan *p) {
     free(p->derivatives);
     free(p->shapes);
     free(p->fused);
+    free(p->sites);
+    free(p->noise);
+    p->sites = NULL;
+    p->noise = NULL;
     p->ops = NULL;
     p->numbers = NULL;
     p->derivatives = NULL;
     p->shapes = NULL;
     p->fused = NULL;
     p->n_ops = p->n_numbers = p->n_derivatives = p->n_shapes = p->n_fused = p->n_data = p->n_mixed =
-        0;
+        p->n_sites = p->n_noise = 0;
 }

@@ -36,12 +36,17 @@ struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b) {
     return m;
 }
 
-/* a times the adjoint of b. */
-static struct qr_m4 m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b) {
+struct qr_m4 qr_m4_adjoint(const struct qr_m4 *a) {
     struct qr_m4 t QR_RAW;
     for (int r = 0; r < 4; r++)
         for (int c = 0; c < 4; c++)
-            t.e[r * 4 + c] = (struct qr_c64){b->e[c * 4 + r].re, -b->e[c * 4 + r].im};
+            t.e[r * 4 + c] = (struct qr_c64){a->e[c * 4 + r].re, -a->e[c * 4 + r].im};
+    return t;
+}
+
+/* a times the adjoint of b. */
+static struct qr_m4 m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b) {
+    struct qr_m4 t QR_RAW = qr_m4_adjoint(b);
     return qr_m4_mul(a, &t);
 }
 

@@ -20,6 +20,7 @@ struct qr_m4 {
 };
 
 struct qr_m4 qr_m4_identity(void);
+struct qr_m4 qr_m4_adjoint(const struct qr_m4 *a);
 struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b);
 /* Returns a times a gate's matrix in the frame of its fused gate, or only the latter if a is NULL.
  * derivative: where the control does not hold the entries are those of 0, not of the identity.

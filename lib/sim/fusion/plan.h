@@ -6,6 +6,7 @@
 #include "circuit/circuit.h"
 #include "circuit/lower.h"
 #include "sim/kernels/kernel.h"
+#include "sim/method.h"
 
 enum {
     QR_SAMPLE_LANES_MAX_QUBITS = 11, /* up to this size the lanes are samples */
@@ -46,19 +47,36 @@ struct qr_plan_derivative {
     bool input; /* derivative by a column */
 };
 
+/* A place inside a fused gate where a Pauli error may happen: between gates. */
+struct qr_plan_site {
+    uint32_t op; /* number of the shape's ops before it */
+    uint8_t n_targets;
+    uint8_t t[2]; /* frame positions of the channel's qubits */
+};
+/* A channel at a site, or of a branch. */
+struct qr_plan_noise {
+    uint32_t channel;
+    uint32_t number;   /* of its gate among the circuit's channels: the number of its draws */
+    uint8_t n_targets; /* of a branch: its frame positions */
+    uint8_t t[2];
+};
+
 /* The matrix of a fused gate. Fused gates with the same gates at the same positions share one. */
 struct qr_plan_shape {
     uint32_t first_op, n_ops;
     uint32_t n_prefix; /* number of ops up to the last one with data; 0 without data */
     uint32_t first_derivative, n_derivatives;
-    uint32_t data_slot;  /* index of the per-sample numbers, or QR_NO_SLOT */
-    uint32_t mixed_slot; /* index of the per-sample cross matrices, or QR_NO_SLOT */
+    uint32_t data_slot;           /* index of the per-sample numbers, or QR_NO_SLOT */
+    uint32_t mixed_slot;          /* index of the per-sample cross matrices, or QR_NO_SLOT */
+    uint32_t first_site, n_sites; /* in order of time; a shape with sites has no data */
 };
 
 /* Neighbouring gates of the circuit as one matrix on two qubits. */
 struct qr_fused_gate {
     uint32_t shape;
-    uint8_t q[2];                      /* frame */
+    uint8_t q[2];         /* frame */
+    uint32_t first_noise; /* index of the first channel of its sites; or of a branch */
+    bool branch;          /* no gates (an empty shape): a channel that is no list of Pauli errors */
     uint64_t controls, control_values; /* outside the frame; bit q: qubit q */
 };
 
@@ -78,7 +96,12 @@ struct qr_sim_plan {
     struct qr_lowered *lowered;
     uint8_t *zero_gradient; /* n_params: 1 if no observable depends on it */
     uint8_t *wanted;        /* n_columns: 1 if derivatives by it are requested; NULL: none */
-    bool inputs_wanted;     /* by a column of the circuit itself, before lowering */
+    enum qr_method method;
+    unsigned n_trajectories;
+    size_t n_channels; /* noise channels of the circuit; 0: a circuit without noise */
+    struct qr_channel *channels;
+    bool *channel_needs; /* n_channels: some observable depends on one of its parameters */
+    bool inputs_wanted;  /* by a column of the circuit itself, before lowering */
     struct qr_plan_op *ops;
     size_t n_ops;
     uint32_t *numbers; /* index of a representative op for each data-free gate matrix */
@@ -89,6 +112,10 @@ struct qr_sim_plan {
     size_t n_derivatives;
     struct qr_fused_gate *fused;
     size_t n_fused;
+    struct qr_plan_site *sites;
+    size_t n_sites;
+    struct qr_plan_noise *noise;
+    size_t n_noise;
     size_t n_data, n_mixed; /* numbers of data_slot and mixed_slot indices */
 
     const struct qr_sim_engine *engine;
@@ -99,10 +126,11 @@ struct qr_sim_plan {
     struct {
         const char *engine;
         char why[256];
-    } rejected[3];
+    } rejected[4];
     struct qr_statevector *statevector; /* part of the statevector engine; NULL for other engines */
     struct qr_stream *stream;           /* part of the streaming engine; NULL for other engines */
     struct qr_cones *cones;             /* part of the cones engine; NULL for other engines */
+    struct qr_density *density;         /* part of the density engine; NULL for other engines */
 };
 
 /* Sets or reads element `at` of a table in the amplitudes' precision. */

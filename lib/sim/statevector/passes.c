@@ -29,7 +29,7 @@ static size_t mark_fixed_start(const struct qr_sim_plan *p, bool *ret) {
         const struct qr_fused_gate *b = &p->fused[i];
         const struct qr_plan_shape *s = &p->shapes[b->shape];
         uint64_t all = fused_gate_qubits(b);
-        bool fixed = true;
+        bool fixed = !b->branch && !s->n_sites;
         for (uint32_t o = s->first_op; o < s->first_op + s->n_ops; o++)
             for (unsigned k = 0; k < p->ops[o].gate.n_args; k++)
                 fixed &= p->ops[o].gate.args[k].kind == QR_ARG_CONSTANT;
@@ -87,7 +87,8 @@ static struct qr_plan_step *passes_new_step(struct qr_sim_plan *p) {
     struct qr_statevector *v = p->statevector;
     v->steps = qr_xreallocarray(v->steps, v->n_steps + 1, sizeof *v->steps);
     struct qr_plan_step *s = &v->steps[v->n_steps++];
-    *s = (struct qr_plan_step){.lanes = 0xffff, .wide_slot = QR_NO_SLOT};
+    *s = (struct qr_plan_step){
+        .lanes = 0xffff, .wide_slot = QR_NO_SLOT, .noise_slot = QR_NO_SLOT, .branch = QR_NO_SLOT};
     return s;
 }
 
@@ -98,7 +99,15 @@ static void passes_add_step(struct qr_sim_plan *p, const struct layout *l, uint6
                              .shape = b->shape,
                              .lanes = 0xffff,
                              .wide_slot = QR_NO_SLOT,
+                             .noise_slot = QR_NO_SLOT,
+                             .branch = QR_NO_SLOT,
                              .cross = p->shapes[b->shape].n_derivatives > 0};
+    struct qr_statevector *v = p->statevector;
+    if (p->shapes[b->shape].n_sites) s.noise_slot = (uint32_t)v->n_noisy++;
+    if (b->branch) {
+        s.branch = (uint32_t)v->n_branches++;
+        s.cross = p->channel_needs[p->noise[b->first_noise].channel];
+    }
     for (int k = 0; k < 2; k++)
         s.target.bit[k] = (uint8_t)bit_rank(tile, l->pos[b->q[k]] - l->lane_bits);
     for (unsigned q = 0; q < p->n; q++) {
@@ -117,7 +126,7 @@ static void passes_add_step(struct qr_sim_plan *p, const struct layout *l, uint6
     }
     bool data = p->shapes[b->shape].data_slot != QR_NO_SLOT;
     if (p->lanes_are_samples) s.wide_slot = data ? p->shapes[b->shape].data_slot : QR_NO_SLOT;
-    else if (s.lanes != 0xffff) s.wide_slot = (uint32_t)p->statevector->n_wide++;
+    else if (s.lanes != 0xffff) s.wide_slot = (uint32_t)v->n_wide++;
     *passes_new_step(p) = s;
 }
 
@@ -274,7 +283,8 @@ static void passes_place_terms(struct qr_sim_plan *p, const struct layout *l,
 }
 
 /* A step needs its adjoint only if an earlier step that has derivatives, or needs its own adjoint,
- * shares a qubit with it: operations on other qubits do not change a cross matrix. */
+ * shares a qubit with it: operations on other qubits do not change a cross matrix. Before a branch,
+ * phi is a kept state, so lambda needs the adjoints of all steps after it. */
 static void mark_adjoints(struct qr_sim_plan *p) {
     struct qr_statevector *v = p->statevector;
     uint64_t needed = 0;
@@ -283,6 +293,7 @@ static void mark_adjoints(struct qr_sim_plan *p) {
         uint64_t all = fused_gate_qubits(&p->fused[v->steps[i].fused]);
         v->steps[i].needs_adjoint = all & needed;
         if (v->steps[i].cross || v->steps[i].needs_adjoint) needed |= all;
+        if (needed && v->n_branches) needed = UINT64_MAX;
     }
 }
 

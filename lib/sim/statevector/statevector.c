@@ -16,6 +16,7 @@ static void statevector_slot_buffers(struct qr_buffers *r, const struct qr_sim_p
         qr_buffers_take(r, "tiles", p->cell_bytes << v->tile_bits, &s->lambda);
     }
     qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *s->cross, &s->cross);
+    qr_buffers_take(r, "sums", p->n_sites * QR_CROSS * sizeof *s->sites, &s->sites);
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->z, &s->z);
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->bad_z, &s->bad_z);
 }
@@ -40,40 +41,21 @@ static void statevector_buffers(struct qr_buffers *r, struct qr_sim_workspace *w
     qr_buffers_take(r, "samples", p->n_mixed * max_samples * QR_CROSS * sizeof *ws->mixed,
                     &ws->mixed);
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->scratch, &ws->scratch);
+    if (p->n_channels) qr_trajectories_buffers(r, ws);
 }
 
 static void statevector_begin(struct qr_sim_workspace *workspace) {
     ((struct qr_statevector_workspace *)workspace)->phi_group = QR_NO_GROUP;
 }
 
-static size_t group_samples(const struct qr_sim_plan *p) {
-    return p->lanes_are_samples ? QR_LANES : 1;
-}
-
 static struct qr_sweep statevector_sweep_of(const struct qr_sim_bound *b,
                                             struct qr_statevector_workspace *ws,
                                             struct qr_pool *pool, size_t group) {
-    size_t per = group_samples(b->plan), left = ws->n_samples - group * per;
-    return (struct qr_sweep){.p = b->plan,
-                             .v = b->plan->statevector,
-                             .b = b,
-                             .ws = ws,
-                             .pool = pool,
-                             .first = group * per,
-                             .n = left < per ? left : per};
-}
-
-/* Sums the slots' integers; NaN if a term was out of range. */
-static double statevector_sum_readout(struct qr_statevector_workspace *ws, size_t at) {
-    qr_fixed sum = 0;
-    bool bad = false;
-    for (unsigned i = 0; i < ws->head.plan->statevector->n_slots; i++) {
-        sum += ws->slots[i].z[at];
-        bad |= ws->slots[i].bad_z[at];
-        ws->slots[i].z[at] = 0;
-        ws->slots[i].bad_z[at] = false;
-    }
-    return bad ? __builtin_nan("") : qr_fixed_to_double(sum);
+    size_t per = qr_statevector_group(b->plan), left = ws->n_samples - group * per;
+    struct qr_sweep r = qr_statevector_sweep(b, ws, pool, group * per, left < per ? left : per);
+    r.x = ws->x + r.first * b->plan->n_columns;
+    for (size_t l = 0; l < QR_LANES; l++) r.sample[l] = (uint32_t)(r.first + l);
+    return r;
 }
 
 static void statevector_set_samples(struct qr_statevector_workspace *ws, const double *x,
@@ -89,11 +71,15 @@ static void statevector_forward(const struct qr_sim_bound *b, struct qr_sim_work
                                 struct qr_pool *pool, const double *x, size_t x_stride,
                                 size_t n_samples, bool gradient, const double *direction,
                                 double *ret_z) {
-    (void)gradient, (void)direction; /* The backward sweep runs separately. */
+    (void)direction; /* The backward sweep runs separately. */
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     statevector_set_samples(ws, x, x_stride, n_samples);
-    size_t per = group_samples(p);
+    if (ws->noise) {
+        qr_trajectories_forward(b, ws, pool, n_samples, gradient, ret_z);
+        return;
+    }
+    size_t per = qr_statevector_group(p);
     for (size_t g = 0; g * per < n_samples; g++) {
         struct qr_sweep r = statevector_sweep_of(b, ws, pool, g);
         qr_sweep_forward(&r);
@@ -102,7 +88,7 @@ static void statevector_forward(const struct qr_sim_bound *b, struct qr_sim_work
         for (size_t s = 0; s < r.n; s++)
             for (size_t k = 0; k < p->n_readouts; k++)
                 ret_z[(r.first + s) * p->n_readouts + k] =
-                    statevector_sum_readout(ws, k * QR_LANES + s);
+                    qr_statevector_readout(ws, k * QR_LANES + s);
     }
 }
 
@@ -130,7 +116,7 @@ static void statevector_states(const struct qr_sim_bound *b, struct qr_sim_works
                                struct qr_pool *pool, const double *x, size_t x_stride,
                                size_t n_samples, double *ret) {
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
-    size_t per = group_samples(b->plan);
+    size_t per = qr_statevector_group(b->plan);
     statevector_set_samples(ws, x, x_stride, n_samples);
     ws->phi_group = QR_NO_GROUP;
     for (size_t g = 0; g * per < n_samples; g++) {
@@ -141,54 +127,15 @@ static void statevector_states(const struct qr_sim_bound *b, struct qr_sim_works
     }
 }
 
-/* Where samples are simulated one by one, moves the cross numbers of shapes with per-sample sums
- * out of the slots. */
-static void statevector_collect_mixed(struct qr_sweep *r) {
-    const struct qr_sim_plan *p = r->p;
-    if (p->lanes_are_samples || !p->n_mixed) return;
-    for (size_t i = 0; i < p->n_shapes; i++) {
-        if (p->shapes[i].mixed_slot == QR_NO_SLOT) continue;
-        for (size_t k = 0; k < QR_CROSS; k++) {
-            qr_fixed sum = 0;
-            for (unsigned s = 0; s < p->statevector->n_slots; s++) {
-                qr_fixed *from = &r->ws->slots[s].cross[i * QR_CROSS + k];
-                sum += *from;
-                /* for derivatives of the micro-batch that do not depend on the sample */
-                r->ws->cross[i * QR_CROSS + k] += *from;
-                *from = 0;
-            }
-            r->ws->mixed[(p->shapes[i].mixed_slot * r->ws->head.max_samples + r->first) * QR_CROSS +
-                         k] += sum;
-        }
-    }
-}
-
-/* Where lanes are samples, sums the per-sample numbers over the samples. */
-static void statevector_sum_mixed(struct qr_statevector_workspace *ws) {
-    const struct qr_sim_plan *p = ws->head.plan;
-    for (size_t i = 0; p->lanes_are_samples && i < p->n_shapes; i++) {
-        if (p->shapes[i].mixed_slot == QR_NO_SLOT) continue;
-        for (size_t s = 0; s < ws->n_samples; s++)
-            qr_fixed_add(ws->cross + i * QR_CROSS,
-                         ws->mixed +
-                             (p->shapes[i].mixed_slot * ws->head.max_samples + s) * QR_CROSS,
-                         QR_CROSS);
-    }
-}
-
 static bool statevector_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
                                  struct qr_pool *pool, const double *direction, const double *scale,
                                  qr_fixed *ret_grad, double *ret_dx) {
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_statevector *v = p->statevector;
-    size_t per = group_samples(p), n_cross = p->n_shapes * QR_CROSS;
-    memset(ws->cross, 0, n_cross * sizeof *ws->cross);
-    memset(ws->mixed, 0, p->n_mixed * ws->head.max_samples * QR_CROSS * sizeof *ws->mixed);
-    for (unsigned i = 0; i < v->n_slots; i++) {
-        memset(ws->slots[i].cross, 0, n_cross * sizeof *ws->slots[i].cross);
-        ws->slots[i].bad = false;
-    }
+    if (ws->noise) return qr_trajectories_backward(b, ws, pool, direction, scale, ret_grad, ret_dx);
+    size_t per = qr_statevector_group(p);
+    qr_statevector_clear_sums(ws);
     /* The state of the last group is still in phi, so start with that group. */
     for (size_t g = (ws->n_samples + per - 1) / per; g-- > 0;) {
         struct qr_sweep r = statevector_sweep_of(b, ws, pool, g);
@@ -200,33 +147,50 @@ static bool statevector_backward(const struct qr_sim_bound *b, struct qr_sim_wor
             r.scale[l] = !p->lanes_are_samples ? scale[r.first] : l < r.n ? scale[r.first + l] : 0;
         qr_sweep_observe(&r);
         qr_sweep_backward(&r);
-        statevector_collect_mixed(&r);
+        qr_statevector_collect_mixed(&r);
     }
-    bool bad = false;
-    for (unsigned i = 0; i < v->n_slots; i++) {
-        bad |= ws->slots[i].bad;
-        qr_fixed_add(ws->cross, ws->slots[i].cross, n_cross);
-    }
-    if (bad) return false;
-    statevector_sum_mixed(ws);
+    if (!qr_statevector_add_slots(ws)) return false;
+    qr_statevector_sum_mixed(ws);
     if (p->wanted) memset(ret_dx, 0, ws->n_samples * p->n_columns * sizeof *ret_dx);
-    return qr_bound_gradient(b, ws->cross, ws->mixed, ws->head.max_samples, ws->x, ws->n_samples,
-                             ws->scratch, ret_grad, ret_dx);
+    const struct qr_bound_sums sums = {.cross = ws->cross,
+                                       .mixed = ws->mixed,
+                                       .mixed_stride = ws->head.max_samples,
+                                       .x = ws->x,
+                                       .n_samples = ws->n_samples};
+    return qr_bound_gradient(b, &sums, ws->scratch, ret_grad, ret_dx);
 }
 
 /* ---- the engine ---- */
 
+static void statevector_bind(struct qr_sim_bound *b, struct qr_pool *pool) {
+    (void)pool;
+    if (b->plan->n_channels) qr_trajectories_bind(b);
+}
+
+/* Whether a channel is no list of Pauli errors. */
+static bool branches_in(const struct qr_sim_plan *p, const struct qr_circuit *c) {
+    for (size_t i = 0; i < c->n_gates && p->n_channels; i++) {
+        const struct qr_gate *g = &c->gates[i];
+        if (g->kind == QR_GATE_CHANNEL &&
+            (p->channels[g->channel].info->damping || p->channels[g->channel].info->kraus))
+            return true;
+    }
+    return false;
+}
+
 static bool statevector_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
                              const struct qr_observable *obs, size_t n_obs) {
+    if (p->n_channels && !qr_trajectories_are_allowed(p)) return false;
     struct qr_statevector *v = qr_xcalloc(1, sizeof *v);
     p->statevector = v;
     /* Without data all samples have one value, which lanes of samples would compute 16 times. */
-    if (!p->n_columns && p->n >= QR_QUBIT_LANES_MIN_QUBITS) {
+    if (!p->n_columns && !p->n_channels && p->n >= QR_QUBIT_LANES_MIN_QUBITS) {
         p->lanes_are_samples = false;
         p->cell_bits = p->n - QR_LANE_BITS;
     }
     v->tile_bits =
         p->lanes_are_samples || p->cell_bits < QR_TILE_BITS ? p->cell_bits : QR_TILE_BITS;
+    if (branches_in(p, c)) v->tile_bits = p->cell_bits; /* Their probabilities are of all cells. */
     v->n_slots = 1;
     if (v->tile_bits < p->cell_bits) {
         unsigned cpus = qr_cpu_limit();
@@ -234,6 +198,7 @@ static bool statevector_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
     }
     qr_plan_fuse(p, c, 1, NULL);
     qr_plan_passes(p, obs, n_obs);
+    qr_trajectories_plan(p);
     return true;
 }
 
@@ -244,6 +209,7 @@ static void statevector_plan_free(struct qr_sim_plan *p) {
     free(v->offsets);
     free(v->terms);
     free(v->runs);
+    free(v->site_channels);
     free(v);
     p->statevector = NULL;
 }
@@ -252,6 +218,11 @@ static unsigned __int128 statevector_least_bytes(const struct qr_sim_plan *p) {
     const struct qr_statevector *v = p->statevector;
     unsigned __int128 state = ((unsigned __int128)1 << p->cell_bits) * p->cell_bytes;
     return state * 2 + v->n_slots * (p->cell_bytes * 2 << v->tile_bits);
+}
+
+static size_t statevector_micro_batch_size(const struct qr_sim_plan *p, size_t batch_size) {
+    (void)batch_size;
+    return p->lanes_are_samples && !p->n_channels ? QR_LANES : 1;
 }
 
 static bool statevector_in_parallel(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
@@ -264,6 +235,9 @@ const struct qr_sim_engine qr_statevector_engine = {
     .plan_free = statevector_plan_free,
     .least_bytes = statevector_least_bytes,
     .micro_batches_in_parallel = statevector_in_parallel,
+    .micro_batch_size = statevector_micro_batch_size,
+    .bound_buffers = qr_trajectories_bound_buffers,
+    .bind = statevector_bind,
     .workspace_size = sizeof(struct qr_statevector_workspace),
     .workspace_buffers = statevector_buffers,
     .workspace_begin = statevector_begin,

@@ -24,8 +24,10 @@ struct qr_plan_step {
     uint64_t outer_controls, outer_values; /* cell bits outside the tile */
     uint16_t lanes;                        /* lanes in which the controls hold */
     uint32_t wide_slot;                    /* per-lane numbers, or QR_NO_SLOT */
-    bool cross;                            /* has derivatives */
-    bool needs_adjoint; /* an earlier step with derivatives shares a qubit: see mark_adjoints() */
+    uint32_t noise_slot; /* numbers with Pauli errors at its sites, or QR_NO_SLOT */
+    uint32_t branch;     /* a channel: its kept state, or QR_NO_SLOT */
+    bool cross;          /* has derivatives */
+    bool needs_adjoint;  /* an earlier step with derivatives shares a qubit: see mark_adjoints() */
 };
 
 struct qr_plan_pass {
@@ -69,6 +71,8 @@ struct qr_statevector {
      * as a state */
     bool tiles_observe;
     size_t n_wide;
+    size_t n_noisy, n_branches; /* numbers of noise_slot and branch indices */
+    uint32_t *site_channels;    /* per number of a draw: channel of Pauli errors, or QR_NO_SLOT */
     /* bit of each qubit in the final state: the first four are lanes unless lanes are samples */
     uint8_t final_bit[QR_FUSED_QUBITS];
     /* first step that has derivatives; n_steps if there is none */
@@ -84,6 +88,7 @@ void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size
 struct qr_sweep_slot {
     unsigned char *phi, *lambda; /* a tile of each; unused if the tile is the whole state */
     qr_fixed *cross;             /* n_shapes * QR_CROSS */
+    qr_fixed *sites;             /* n_sites * QR_CROSS: corrections (trajectories.c) */
     qr_fixed *z;                 /* n_readouts * QR_LANES; only lane 0 if lanes are amplitudes */
     bool *bad_z;                 /* as z: a term was out of range */
     /* item that this thread processes next; number of items: none */
@@ -104,9 +109,10 @@ struct qr_statevector_workspace {
     bool started;          /* start is set */
     double *wide, *narrow; /* n_wide * QR_WIDE, n_data * QR_NARROW */
     struct qr_sweep_slot *slots;
-    qr_fixed *cross; /* n_shapes * QR_CROSS */
-    qr_fixed *mixed; /* n_mixed * max_samples * QR_CROSS */
-    double *scratch; /* n_params */
+    qr_fixed *cross;               /* n_shapes * QR_CROSS */
+    qr_fixed *mixed;               /* n_mixed * max_samples * QR_CROSS */
+    double *scratch;               /* n_params */
+    struct qr_trajectories *noise; /* NULL: no channels */
 };
 
 /* ---- one sweep over one group ---- */
@@ -117,7 +123,10 @@ struct qr_sweep {
     const struct qr_sim_bound *b;
     struct qr_statevector_workspace *ws;
     struct qr_pool *pool;
-    size_t first, n; /* samples of the group */
+    size_t first, n;           /* samples, or rows of trajectories, of the group */
+    const double *x;           /* n * n_columns */
+    uint32_t sample[QR_LANES]; /* index in the micro-batch of each lane's sample */
+    bool gradient;             /* keep states before branches */
     const struct qr_plan_pass *pass;
     unsigned char *from;     /* state that a pass reads: ws->phi or ws->start */
     const double *direction; /* n * n_readouts, of the group */
@@ -141,6 +150,105 @@ void qr_sweep_observe(struct qr_sweep *r);
 void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned char *lambda,
                            const unsigned char *phi);
 
+/* ---- statevector_sums.c ---- */
+
+/* A sweep of samples, or rows of trajectories, first .. first + n - 1: at most one group. */
+struct qr_sweep qr_statevector_sweep(const struct qr_sim_bound *b,
+                                     struct qr_statevector_workspace *ws, struct qr_pool *pool,
+                                     size_t first, size_t n);
+size_t qr_statevector_group(const struct qr_sim_plan *p); /* samples of a full group */
+/* The sum of the slots' read-outs; NaN if a term was out of range. Clears it. */
+double qr_statevector_readout(struct qr_statevector_workspace *ws, size_t at);
+void qr_statevector_clear_sums(struct qr_statevector_workspace *ws);
+/* Adds the slots' sums; false: a number was out of range. */
+bool qr_statevector_add_slots(struct qr_statevector_workspace *ws);
+/* Cross numbers of shapes with per-sample sums. */
+void qr_statevector_collect_mixed(struct qr_sweep *r);
+void qr_statevector_sum_mixed(struct qr_statevector_workspace *ws);
+
+/* ---- circuits with channels ---- */
+
+enum { QR_NOISE_PAULIS = 16, QR_NOISE_OPERATOR = 16 };
+
+struct qr_statevector_bound {
+    struct qr_m4 *before, *after; /* per site: products of the shape's ops before and after it */
+    uint64_t *thresholds;         /* n_channels * 16 (trajectories.c) */
+    double complex *kraus;        /* n_channels * QR_CHANNEL_KRAUS * 16 */
+    uint32_t *n_kraus;            /* per channel; 0: a list of Pauli errors */
+    bool invalid;                 /* a probability is none; all read-outs are NaN */
+};
+
+/* Pauli error at a site of a step, in one lane; ordered by noise_slot, lane and time. */
+struct qr_noise_event {
+    uint32_t noise_slot;
+    uint32_t site; /* of the shape's */
+    uint8_t lane, pauli;
+};
+/* One trajectory of a sample, or `weight` of them that are equal. */
+struct qr_trajectory {
+    uint32_t sample, number; /* index in the micro-batch; of the trajectory */
+    double weight;           /* divided by the number of trajectories */
+};
+struct qr_trajectories {
+    struct qr_trajectory *rows; /* max_samples * n_trajectories */
+    size_t n_rows;
+    uint8_t *outcomes; /* QR_LANES * number of channels: Pauli at each site */
+    struct qr_noise_event *events;
+    uint32_t *first_event; /* n_noisy + 1 */
+    double *numbers;       /* n_noisy * QR_WIDE, or QR_NARROW */
+    double *x, *direction; /* of a group */
+    /* per row, values_stride apart: the read-outs; then direction * read-outs, and their mean over
+     * the sample's other trajectories. NULL: not needed */
+    double *values;
+    unsigned char *kept;      /* n_branches states */
+    double *branch_numbers;   /* n_branches * QR_WIDE, or QR_NARROW */
+    uint8_t *branch_outcomes; /* n_branches * QR_LANES */
+    double *branch_roots;     /* the same: 1 / sqrt of the probability */
+    qr_fixed *sites;          /* n_sites * QR_CROSS */
+    qr_fixed *params;         /* n_params: derivatives by strengths */
+    double *by_params;
+    bool bad;
+};
+
+/* noise_sites.c: the errors of a group are drawn before it is simulated; steps with errors get
+ * numbers of their own. */
+void qr_noise_prepare(const struct qr_sweep *r);
+/* Draws the Paulis of a trajectory, by the numbers of the channels; returns whether there is an
+ * error. */
+bool qr_noise_draw_row(const struct qr_sim_bound *b, const struct qr_statevector_workspace *ws,
+                       uint32_t sample, uint32_t trajectory, uint8_t *ret);
+/* Two draws of a trajectory: those of channels 2 * pair and 2 * pair + 1. */
+void qr_noise_draw_pair(uint64_t key, uint32_t pair, uint32_t sample, uint32_t trajectory,
+                        uint64_t ret[2]);
+/* The number of a sample in the data, for its draws. */
+uint32_t qr_noise_sample(const struct qr_statevector_workspace *ws, uint32_t sample);
+/* Numbers of a step with errors in this group, or of a branch; NULL: those without errors. */
+const double *qr_noise_numbers(const struct qr_sweep *r, const struct qr_plan_step *st);
+size_t qr_noise_numbers_size(const struct qr_sim_plan *p);
+/* Adds the corrections of a piece of cross numbers. acc: by lane, or, where lanes are amplitudes,
+ * NULL and the sum over the lanes. */
+void qr_noise_correct(struct qr_sweep *r, const struct qr_plan_step *st,
+                      const double (*acc)[QR_LANES], const double *sum, struct qr_sweep_slot *slot);
+
+/* noise_branches.c */
+/* Draws the operator of each lane and sets the step's numbers; keeps phi for the backward sweep. */
+void qr_branch_forward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi);
+void qr_branch_backward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
+                        unsigned char *lambda);
+
+/* trajectories.c */
+/* False, with the reason in p->why: another method was requested. */
+bool qr_trajectories_are_allowed(struct qr_sim_plan *p);
+void qr_trajectories_plan(struct qr_sim_plan *p);
+void qr_trajectories_bound_buffers(struct qr_buffers *r, struct qr_sim_bound *b);
+void qr_trajectories_bind(struct qr_sim_bound *b);
+void qr_trajectories_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws);
+void qr_trajectories_forward(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
+                             struct qr_pool *pool, size_t n_samples, bool gradient, double *ret_z);
+/* As of the engine. */
+bool qr_trajectories_backward(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
+                              struct qr_pool *pool, const double *direction, const double *scale,
+                              qr_fixed *ret_grad, double *ret_dx);
 /* statevector_facts.c */
 void qr_statevector_report(struct qr_report_build *b);
 

@@ -22,7 +22,7 @@ static bool samples_share_data(const struct qr_sim_plan *p, const struct qr_plan
  * once. */
 static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape *s) {
     const struct qr_sim_plan *p = r->p;
-    const double *x = r->ws->x + r->first * p->n_columns;
+    const double *x = r->x;
     struct qr_m4 m[QR_LANES];
     for (unsigned l = 0; l < QR_LANES; l++) {
         unsigned same = 0;
@@ -39,7 +39,8 @@ static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape 
 
 static void sweep_prepare_numbers(const struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
-    const double *x = r->ws->x + r->first * p->n_columns;
+    const double *x = r->x;
+    if (r->ws->noise) qr_noise_prepare(r);
     for (size_t i = 0; i < p->n_shapes; i++) {
         const struct qr_plan_shape *s = &p->shapes[i];
         if (s->data_slot == QR_NO_SLOT) continue;
@@ -65,9 +66,13 @@ static void sweep_prepare_numbers(const struct qr_sweep *r) {
     }
 }
 
+/* ret_wide: one set of numbers per lane */
 static const void *step_numbers(const struct qr_sweep *r, const struct qr_plan_step *st,
-                                bool adjoint) {
+                                bool adjoint, bool *ret_wide) {
     const struct qr_sim_plan *p = r->p;
+    const double *noisy = r->ws->noise ? qr_noise_numbers(r, st) : NULL;
+    *ret_wide = noisy ? p->lanes_are_samples : st->wide_slot != QR_NO_SLOT;
+    if (noisy) return noisy + (adjoint ? (*ret_wide ? QR_WIDE : QR_NARROW) / 2 : 0);
     if (st->wide_slot != QR_NO_SLOT)
         return r->ws->wide + (size_t)st->wide_slot * QR_WIDE + (adjoint ? QR_WIDE / 2 : 0);
     uint32_t slot = p->shapes[st->shape].data_slot;
@@ -140,9 +145,11 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
         if (st->transpose) sweep_transpose(r, st, cells);
         if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
         struct qr_tile_target target = st->target;
+        bool wide;
         target.prefetch = &prefetch;
-        p->kernels->apply(cells, r->v->tile_bits, &target, step_numbers(r, st, false),
-                          st->wide_slot != QR_NO_SLOT);
+        if (st->branch != QR_NO_SLOT) qr_branch_forward(r, st, cells);
+        const void *numbers = step_numbers(r, st, false, &wide);
+        p->kernels->apply(cells, r->v->tile_bits, &target, numbers, wide);
     }
     if (!whole)
         p->kernels->scatter(r->ws->phi, cells, qr_cell_at(base), offsets,
@@ -159,7 +166,7 @@ static void sweep_add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
             for (size_t k = 0; k < QR_CROSS; k++) {
                 qr_fixed f;
                 if (qr_fixed_from_double(acc[k][l] * r->scale[l], &f))
-                    r->ws->mixed[(mixed * r->ws->head.max_samples + r->first + l) * QR_CROSS + k] +=
+                    r->ws->mixed[(mixed * r->ws->head.max_samples + r->sample[l]) * QR_CROSS + k] +=
                         f;
                 else slot->bad = true;
             }
@@ -168,6 +175,8 @@ static void sweep_add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
     double scale[QR_LANES], sum[QR_CROSS];
     for (unsigned l = 0; l < QR_LANES; l++) scale[l] = st->lanes >> l & 1 ? r->scale[l] : 0;
     p->kernels->fold(acc, scale, sum);
+    if (st->noise_slot != QR_NO_SLOT)
+        qr_noise_correct(r, st, p->lanes_are_samples ? acc : NULL, sum, slot);
     qr_fixed *to = slot->cross + (size_t)st->shape * QR_CROSS;
     for (int k = 0; k < QR_CROSS; k++) {
         qr_fixed f;
@@ -181,8 +190,13 @@ static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, uns
                           struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_kernels *k = p->kernels;
-    bool wide = st->wide_slot != QR_NO_SLOT;
-    const void *numbers = st->needs_adjoint ? step_numbers(r, st, true) : NULL;
+    bool wide;
+    if (st->branch != QR_NO_SLOT) {
+        qr_branch_backward(r, st, phi, lambda);
+        return;
+    }
+    const void *numbers = step_numbers(r, st, true, &wide);
+    if (!st->needs_adjoint) numbers = NULL;
     struct qr_tile_target target = st->target;
     target.prefetch = prefetch;
     if (!st->cross) {

@@ -344,8 +344,8 @@ static bool streaming_backward(const struct qr_sim_bound *b, struct qr_sim_works
     memset(ws->cross, 0, p->n_shapes * QR_CROSS * sizeof *ws->cross);
     bool ok = p->stream->sliced ? slices_backward(b, ws, pool, direction, scale)
                                 : samples_backward(b, ws, direction, scale);
-    return ok && qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->scratch,
-                                   ret_grad, NULL);
+    const struct qr_bound_sums sums = {.cross = ws->cross, .x = ws->x, .n_samples = ws->n_samples};
+    return ok && qr_bound_gradient(b, &sums, ws->scratch, ret_grad, NULL);
 }
 
 const struct qr_sim_engine qr_streaming_engine = {

@@ -1,0 +1,93 @@
+/* sim/statevector/statevector_sums.c — a group of samples, and the sums of the slots over all
+ * groups. Start reading at qr_statevector_sweep(). */
+#include <string.h>
+
+#include "sim/statevector/statevector_impl.h"
+
+size_t qr_statevector_group(const struct qr_sim_plan *p) {
+    return p->lanes_are_samples ? QR_LANES : 1;
+}
+
+struct qr_sweep qr_statevector_sweep(const struct qr_sim_bound *b,
+                                     struct qr_statevector_workspace *ws, struct qr_pool *pool,
+                                     size_t first, size_t n) {
+    return (struct qr_sweep){.p = b->plan,
+                             .v = b->plan->statevector,
+                             .b = b,
+                             .ws = ws,
+                             .pool = pool,
+                             .first = first,
+                             .n = n};
+}
+
+/* Sums the slots' integers; NaN if a term was out of range. */
+double qr_statevector_readout(struct qr_statevector_workspace *ws, size_t at) {
+    qr_fixed sum = 0;
+    bool bad = false;
+    for (unsigned i = 0; i < ws->head.plan->statevector->n_slots; i++) {
+        sum += ws->slots[i].z[at];
+        bad |= ws->slots[i].bad_z[at];
+        ws->slots[i].z[at] = 0;
+        ws->slots[i].bad_z[at] = false;
+    }
+    return bad ? __builtin_nan("") : qr_fixed_to_double(sum);
+}
+
+/* Where samples are simulated one by one, moves the cross numbers of shapes with per-sample sums
+ * out of the slots. */
+void qr_statevector_collect_mixed(struct qr_sweep *r) {
+    const struct qr_sim_plan *p = r->p;
+    if (p->lanes_are_samples || !p->n_mixed) return;
+    for (size_t i = 0; i < p->n_shapes; i++) {
+        if (p->shapes[i].mixed_slot == QR_NO_SLOT) continue;
+        for (size_t k = 0; k < QR_CROSS; k++) {
+            qr_fixed sum = 0;
+            for (unsigned s = 0; s < p->statevector->n_slots; s++) {
+                qr_fixed *from = &r->ws->slots[s].cross[i * QR_CROSS + k];
+                sum += *from;
+                /* for derivatives of the micro-batch that do not depend on the sample */
+                r->ws->cross[i * QR_CROSS + k] += *from;
+                *from = 0;
+            }
+            r->ws->mixed[(p->shapes[i].mixed_slot * r->ws->head.max_samples + r->sample[0]) *
+                             QR_CROSS +
+                         k] += sum;
+        }
+    }
+}
+
+/* Where lanes are samples, sums the per-sample numbers over the samples. */
+void qr_statevector_sum_mixed(struct qr_statevector_workspace *ws) {
+    const struct qr_sim_plan *p = ws->head.plan;
+    for (size_t i = 0; p->lanes_are_samples && i < p->n_shapes; i++) {
+        if (p->shapes[i].mixed_slot == QR_NO_SLOT) continue;
+        for (size_t s = 0; s < ws->n_samples; s++)
+            qr_fixed_add(ws->cross + i * QR_CROSS,
+                         ws->mixed +
+                             (p->shapes[i].mixed_slot * ws->head.max_samples + s) * QR_CROSS,
+                         QR_CROSS);
+    }
+}
+
+void qr_statevector_clear_sums(struct qr_statevector_workspace *ws) {
+    const struct qr_sim_plan *p = ws->head.plan;
+    size_t n = p->n_shapes * QR_CROSS;
+    memset(ws->cross, 0, n * sizeof *ws->cross);
+    memset(ws->mixed, 0, p->n_mixed * ws->head.max_samples * QR_CROSS * sizeof *ws->mixed);
+    for (unsigned i = 0; i < p->statevector->n_slots; i++) {
+        memset(ws->slots[i].cross, 0, n * sizeof *ws->slots[i].cross);
+        if (p->n_sites)
+            memset(ws->slots[i].sites, 0, p->n_sites * QR_CROSS * sizeof *ws->slots[i].sites);
+        ws->slots[i].bad = false;
+    }
+}
+
+bool qr_statevector_add_slots(struct qr_statevector_workspace *ws) {
+    const struct qr_sim_plan *p = ws->head.plan;
+    bool bad = false;
+    for (unsigned i = 0; i < p->statevector->n_slots; i++) {
+        bad |= ws->slots[i].bad;
+        qr_fixed_add(ws->cross, ws->slots[i].cross, p->n_shapes * QR_CROSS);
+    }
+    return !bad;
+}

@@ -1,0 +1,27 @@
+/* tests/ref/noisy.h — the slow truth for circuits with noise: whole density matrices in complex
+ * double, Kraus operators from the textbook, for at most 6 qubits. Shares no formula with lib. */
+#ifndef TESTS_REF_NOISY_H
+#define TESTS_REF_NOISY_H
+
+#include <complex.h>
+
+#include "circuit/channel.h"
+
+enum { NOISY_MAX_QUBITS = 6 };
+
+/* Kraus operators of a channel by its name and arguments: 2^n x 2^n each, 16 numbers apart; returns
+ * their number. */
+unsigned noisy_kraus(const struct qr_channel *c, const double *a, double complex *ret);
+/* ret_rho: 4^n_qubits, row-major */
+void noisy_density(const struct qr_circuit *c, const double *theta, const double *x,
+                   double complex *ret_rho);
+void noisy_expectation(const struct qr_circuit *c, const double *theta, const double *x,
+                       const struct qr_observable *obs, size_t n_obs, double *ret_z);
+/* A random circuit of ref_random_circuit with n_channels channels of all kinds in between, some
+ * with trainable strengths. */
+struct qr_circuit *noisy_random_circuit(uint64_t seed, unsigned n_qubits, unsigned n_gates,
+                                        unsigned n_channels);
+/* Parameters for which all strengths are valid. */
+void noisy_random_parameters(uint64_t seed, const struct qr_circuit *c, double *ret);
+
+#endif

@@ -1,0 +1,225 @@
+/* Noise channels in gate lists: every kind is read and written again; transfer matrices, Pauli
+ * errors and Kraus operators against operators of the textbook; derivatives by finite differences;
+ * what is refused, and why; drawings. */
+#include "base/mem.h"
+#include "circuit/channel.h"
+#include "circuit/circuit_json.h"
+#include "circuit/cone.h"
+#include "tests/ref/noisy.h"
+#include "tests/t.h"
+
+#include <math.h>
+
+static struct qr_circuit *circuit_of(const char *text, struct qr_err *err) {
+    struct qr_json *json;
+    struct qr_circuit *c = NULL;
+    struct qr_qubits readouts = {{0}};
+    CHECK(qr_json_parse((struct qr_bytes){(const uint8_t *)text, strlen(text)}, "text", &json,
+                        err) == QR_OK,
+          "%s", err->msg);
+    if (qr_circuit_from_json(json, "circuit", &c, &readouts, err) != QR_OK) c = NULL;
+    qr_json_free(json);
+    return c;
+}
+
+static void round_trip(void) {
+    static const char text[] =
+        "{\"qubits\": 3, \"gates\": ["
+        "{\"gate\": \"H\", \"qubits\": [0]},"
+        "{\"channel\": \"BitFlip\", \"qubits\": [0, 1, 2], \"p\": 0.1},"
+        "{\"channel\": \"Depolarize\", \"qubits\": [0], \"p\": \"p0\"},"
+        "{\"channel\": \"depolarizing\", \"qubits\": [1, 2], \"p\": \"0.1*sin(w)\"},"
+        "{\"channel\": \"PauliChannel\", \"qubits\": [0], \"p_x\": 0.1, \"p_y\": 0, \"p_z\": 0.2},"
+        "{\"channel\": \"GeneralizedAmplitudeDamping\", \"qubits\": [2], \"p\": 0.75, \"gamma\": "
+        "0.3},"
+        "{\"channel\": \"ThermalRelaxation\", \"qubits\": [1], \"t1\": 50, \"t2\": 70, \"time\": "
+        "1},"
+        "{\"channel\": \"Reset\", \"qubits\": [1]},"
+        "{\"repeat\": 2, \"index\": \"i\", \"gates\": [{\"channel\": \"PhaseDamping\", \"qubits\": "
+        "[\"i\"], \"gamma\": \"g{i}\"}]},"
+        "{\"channel\": \"Kraus\", \"qubits\": [0], \"operators\": [[[0.6, 0], [0, 0.6]], [[0, [0, "
+        "-0.8]], [[0, 0.8], 0]]]}]}";
+    struct qr_err err;
+    struct qr_circuit *c = circuit_of(text, &err);
+    CHECK(c, "%s", err.msg);
+    if (!c) return;
+    CHECK(c->n_gates == 13 && c->n_channels == 10, "%zu gates, %zu channels", c->n_gates,
+          c->n_channels);
+    CHECK(c->n_params == 4 && strcmp(c->param_names[0], "g0") == 0 && qr_circuit_is_noisy(c));
+    struct qr_buf out = {0};
+    struct qr_json_writer w = qr_json_writer(&out, 0);
+    qr_circuit_put_json(c, &w);
+    struct qr_circuit *back = circuit_of(qr_buf_string(&out), &err), *copy = qr_circuit_copy(c);
+    CHECK(back && back->n_gates == c->n_gates && back->n_channels == c->n_channels, "%s", err.msg);
+    for (size_t i = 0; back && i < c->n_gates; i++)
+        CHECK(back->gates[i].channel == c->gates[i].channel &&
+              copy->gates[i].kind == c->gates[i].kind);
+    for (size_t i = 0; back && i < c->n_channels; i++)
+        CHECK(qr_circuit_channel(back, &c->channels[i]) == i &&
+                  qr_circuit_channel(copy, &c->channels[i]) == i,
+              "channel %zu", i);
+    char *drawing = qr_circuit_draw(c, NULL, 0, QR_DRAWING_TEXT, 200);
+    CHECK(strstr(drawing, "BF(0.1)") && strstr(drawing, "D(p0)") &&
+              strstr(drawing, "TR(50,70,1,0)") && strstr(drawing, "K"),
+          "%s", drawing);
+    free(drawing);
+    qr_buf_free(&out);
+    qr_circuit_free(back);
+    qr_circuit_free(copy);
+    qr_circuit_free(c);
+}
+
+static void refusals(void) {
+    static const struct {
+        const char *item, *says;
+    } rows[] = {
+        {"{\"channel\": \"Depolarise\", \"qubits\": [0], \"p\": 0.1}",
+         "unknown channel 'Depolarise'; one of"},
+        {"{\"channel\": \"Depolarize\", \"qubits\": [0], \"p\": 1.5}",
+         "p = 1.5; give a number from 0 to 1"},
+        {"{\"channel\": \"Depolarize\", \"qubits\": [0], \"p\": -0.1}", "p = -0.1"},
+        {"{\"channel\": \"Depolarize\", \"qubits\": [0]}", "p is missing"},
+        {"{\"channel\": \"Depolarize\", \"qubits\": [0], \"gamma\": 0.1}", "unknown key 'gamma'"},
+        {"{\"channel\": \"Depolarize\", \"qubits\": [], \"p\": 0.1}", "qubits is empty"},
+        {"{\"channel\": \"Depolarize\", \"qubits\": [0], \"p\": \"x[0]\"}", "depends on inputs"},
+        {"{\"channel\": \"Depolarize\", \"qubits\": [0], \"p\": \"w*x[0]\"}", "depends on inputs"},
+        {"{\"channel\": \"Dephase\", \"qubits\": [0], \"p\": 0.1}", "acts on two qubits"},
+        {"{\"channel\": \"PauliChannel\", \"qubits\": [0], \"p_x\": 0.5, \"p_y\": 0.4, \"p_z\": "
+         "0.2}",
+         "sum above 1"},
+        {"{\"channel\": \"ThermalRelaxation\", \"qubits\": [0], \"t1\": 1, \"t2\": 3, \"time\": 1}",
+         "t2 <= 2 t1"},
+        {"{\"channel\": \"Kraus\", \"qubits\": [0], \"operators\": [[[1, 0], [0, 0.5]]]}",
+         "is not the identity (off by 0.75)"},
+        {"{\"channel\": \"Kraus\", \"qubits\": [0, 1], \"operators\": [[[1, 0], [0, 1]]]}",
+         "it must be 4x4"},
+        {"{\"channel\": \"Kraus\", \"qubits\": [0], \"operators\": []}", "has 0 matrices"},
+        {"{\"adjoint\": true, \"gates\": [{\"channel\": \"Reset\", \"qubits\": [0]}]}",
+         "cannot be inverted"},
+        {"{\"power\": -2, \"gates\": [{\"channel\": \"Reset\", \"qubits\": [0]}]}",
+         "cannot be inverted"},
+        {"{\"control\": [1], \"gates\": [{\"channel\": \"Reset\", \"qubits\": [0]}]}",
+         "cannot be controlled"},
+        {"{\"gate\": \"X\", \"channel\": \"Reset\", \"qubits\": [0]}",
+         "has both \"gate\" and \"channel\""},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_err err = {0};
+        char *text = qr_xasprintf("{\"qubits\": 2, \"gates\": [%s]}", rows[i].item);
+        struct qr_circuit *c = circuit_of(text, &err);
+        CHECK(!c && strstr(err.msg, rows[i].says), "%s: %s", rows[i].item, err.msg);
+        CHECK(strncmp(err.msg, "circuit.gates[0]", 16) == 0, "%s", err.msg);
+        qr_circuit_free(c);
+        free(text);
+    }
+}
+
+/* R_PQ = 2^-n sum over k of Tr(P K Q K^adjoint), from the textbook's operators. */
+static void transfer_by_kraus(const struct qr_channel *c, const double *a, double *ret) {
+    static const double complex one[4][4] = {
+        {1, 0, 0, 1}, {0, 1, 1, 0}, {0, CMPLX(0, -1), CMPLX(0, 1), 0}, {1, 0, 0, -1}};
+    double complex kraus[32 * 16];
+    unsigned n = noisy_kraus(c, a, kraus), dim = 1u << c->info->n_targets, paulis = dim * dim;
+    for (unsigned p = 0; p < paulis; p++)
+        for (unsigned q = 0; q < paulis; q++) {
+            double complex sum = 0, mp[16], mq[16];
+            for (unsigned r = 0; r < dim; r++)
+                for (unsigned s = 0; s < dim; s++) {
+                    bool two = dim == 4;
+                    mp[r * dim + s] = two ? one[p / 4][(r >> 1) * 2 + (s >> 1)] *
+                                                one[p % 4][(r & 1) * 2 + (s & 1)]
+                                          : one[p][r * 2 + s];
+                    mq[r * dim + s] = two ? one[q / 4][(r >> 1) * 2 + (s >> 1)] *
+                                                one[q % 4][(r & 1) * 2 + (s & 1)]
+                                          : one[q][r * 2 + s];
+                }
+            for (unsigned k = 0; k < n; k++)
+                for (unsigned i = 0; i < dim * dim * dim * dim; i++) {
+                    unsigned r = i % dim, s = i / dim % dim, t = i / dim / dim % dim,
+                             u = i / dim / dim / dim;
+                    sum += mp[u * dim + r] * kraus[k * 16 + r * dim + s] * mq[s * dim + t] *
+                           conj(kraus[k * 16 + u * dim + t]);
+                }
+            ret[p * paulis + q] = creal(sum) / dim;
+        }
+}
+
+/* Sums of at most 16 * 256 products below 1. */
+static void numbers(void) {
+    for (size_t i = 0; qr_channel_info_at(i); i++) {
+        struct qr_channel c = {.info = qr_channel_info_at(i)};
+        const struct qr_channel_info *info = c.info;
+        double a[QR_CHANNEL_ARGS], r[256], ref[256], da[QR_CHANNEL_ARGS * 256], up[256], down[256];
+        size_t n = info->n_targets == 1 ? 4 : 16;
+        if (info->kraus) continue; /* test_sim_noise */
+        for (unsigned k = 0; k < info->n_args; k++)
+            a[k] = strcmp(info->names[0], "ThermalRelaxation") == 0 && k < 3
+                       ? 1.1 + 0.3 * k
+                       : 0.3 / (1 + k + (k > 4) * 9);
+        qr_channel_transfer(&c, a, r, da);
+        transfer_by_kraus(&c, a, ref);
+        for (size_t k = 0; k < n * n; k++)
+            CHECK(fabs(r[k] - ref[k]) < 1e-14, "%s[%zu]: %.17g, not %.17g", info->names[0], k, r[k],
+                  ref[k]);
+        for (unsigned k = 0; k < info->n_args; k++) {
+            double v = a[k], h = 1e-6;
+            a[k] = v + h;
+            qr_channel_transfer(&c, a, up, NULL);
+            a[k] = v - h;
+            qr_channel_transfer(&c, a, down, NULL);
+            a[k] = v;
+            for (size_t m = 0; m < n * n; m++)
+                CHECK(fabs(da[k * n * n + m] - (up[m] - down[m]) / (2 * h)) < 1e-8, "%s by %s",
+                      info->names[0], info->arg_names[k]);
+        }
+        double p[16], dp[QR_CHANNEL_ARGS * 16], sum = 0;
+        bool errors = qr_channel_errors(&c, a, p, dp);
+        CHECK(errors == !info->damping);
+        for (size_t k = 0; errors && k < n; k++) sum += p[k];
+        CHECK(!errors || fabs(sum - 1) < 1e-14, "%s: %g", info->names[0], sum);
+        if (errors) continue;
+        /* operators have the transfer matrix, and are complete */
+        double complex kraus[QR_CHANNEL_KRAUS * 16];
+        struct qr_channel any = {.info = qr_channel_info_of("Kraus", 1),
+                                 .kraus = qr_xcalloc(16, 16)};
+        struct qr_err err;
+        any.n_kraus = qr_channel_kraus(&c, a, kraus, NULL);
+        for (unsigned k = 0; k < any.n_kraus; k++)
+            memcpy(any.kraus + 4 * k, kraus + 16 * k, 4 * sizeof *kraus);
+        CHECK(qr_channel_check(&any, &err) == QR_OK, "%s: %s", info->names[0], err.msg);
+        qr_channel_transfer(&any, NULL, ref, NULL);
+        for (size_t k = 0; k < 16; k++) CHECK(fabs(r[k] - ref[k]) < 1e-14, "%s", info->names[0]);
+        qr_channel_fini(&any);
+    }
+    /* outside of its range a strength gives no number */
+    struct qr_channel c = {.info = qr_channel_info_of("AmplitudeDamping", 1)};
+    double a = 1.25, r[16];
+    qr_channel_transfer(&c, &a, r, NULL);
+    CHECK(isnan(r[0]));
+}
+
+/* A channel on a qubit that the term does not reach is outside of its cone. */
+static void cones(void) {
+    struct qr_err err;
+    struct qr_circuit *c =
+        circuit_of("{\"qubits\": 2, \"gates\": [{\"gate\": \"RX\", \"qubits\": [0], "
+                   "\"angle\": \"a\"}, {\"channel\": \"Depolarize\", \"qubits\": [1], "
+                   "\"p\": \"p\"}, {\"channel\": \"PhaseFlip\", \"qubits\": [0], \"p\": "
+                   "\"q\"}]}",
+                   &err);
+    struct qr_observable z;
+    uint8_t zero[3];
+    CHECK(c && qr_observable_parse("Z0", 2, &z, &err) == QR_OK, "%s", err.msg);
+    qr_circuit_zero_gradient(c, &z, 1, zero);
+    CHECK(!zero[0] && zero[1] && !zero[2], "%d %d %d", zero[0], zero[1], zero[2]);
+    qr_observable_fini(&z);
+    qr_circuit_free(c);
+}
+
+int main(void) {
+    round_trip();
+    refusals();
+    numbers();
+    cones();
+    return t_end();
+}

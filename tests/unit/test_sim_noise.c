@@ -1,0 +1,200 @@
+/* Circuits with noise: the exact engines against whole density matrices, their derivatives against
+ * finite differences of those; trajectories against the exact engines, within bounds that follow
+ * from their spread; equal bits over tables. */
+#include "base/mem.h"
+#include "sim/sim.h"
+#include "tests/ref/dense.h"
+#include "tests/ref/noisy.h"
+#include "tests/t.h"
+
+#include <math.h>
+
+enum { MOST = 64, READOUTS = 2 };
+
+struct noisy {
+    struct qr_circuit *c;
+    struct qr_observable obs[READOUTS];
+    double theta[MOST], x[NOISY_MAX_QUBITS * 2], direction[READOUTS * 2], scale[2];
+    uint8_t wanted[NOISY_MAX_QUBITS];
+    size_t n_samples;
+};
+struct result {
+    double z[READOUTS * 2], grad[MOST], dx[NOISY_MAX_QUBITS * 2];
+    char engine[64];
+};
+
+static struct noisy noisy_new(uint64_t seed, unsigned n, unsigned n_gates, unsigned n_channels) {
+    struct noisy p = {.c = noisy_random_circuit(seed, n, n_gates, n_channels), .n_samples = 2};
+    for (size_t r = 0; r < READOUTS; r++) p.obs[r] = ref_random_observable(seed * 7 + r, n);
+    CHECK(p.c->n_params <= MOST);
+    noisy_random_parameters(seed + 1, p.c, p.theta);
+    ref_random_numbers(seed + 2, n * 2, -1, 1, p.x);
+    ref_random_numbers(seed + 3, READOUTS * 2, -1, 1, p.direction);
+    ref_random_numbers(seed + 4, 2, -2, 2, p.scale);
+    memset(p.wanted, 1, sizeof p.wanted);
+    return p;
+}
+static void noisy_drop(struct noisy *p) {
+    qr_circuit_free(p->c);
+    for (size_t r = 0; r < READOUTS; r++) qr_observable_fini(&p->obs[r]);
+}
+
+/* False: no such engine for the circuit. */
+static bool by(const struct noisy *p, struct qr_sim_options opt, uint64_t key, struct result *ret) {
+    struct qr_sim_plan *plan;
+    struct qr_sim_workspace *ws;
+    struct qr_err err;
+    qr_fixed grad[MOST] = {0};
+    memset(ret, 0, sizeof *ret);
+    if (qr_sim_compile(p->c, p->obs, READOUTS, &opt, &plan, &err) != QR_OK) return false;
+    struct qr_sim_bound *b = qr_sim_bound_new(plan);
+    qr_sim_bind(b, p->theta, NULL);
+    CHECK(qr_sim_workspace_new(plan, 2, &ws, &err) == QR_OK, "%s", err.msg);
+    qr_sim_set_draw(ws, &(struct qr_sim_draw){.key = key});
+    qr_sim_forward_for_gradient(b, ws, NULL, p->x, p->c->n_columns, p->n_samples, NULL, ret->z);
+    CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad, ret->dx));
+    for (unsigned k = 0; k < p->c->n_params; k++) ret->grad[k] = qr_fixed_to_double(grad[k]);
+    snprintf(ret->engine, sizeof ret->engine, "%s", qr_sim_engine_name(plan));
+    qr_sim_workspace_free(ws);
+    qr_sim_bound_free(b);
+    qr_sim_plan_free(plan);
+    return true;
+}
+
+/* sum over samples and read-outs */
+static double loss(const struct noisy *p, const double *theta, const double *x) {
+    double z[READOUTS], sum = 0;
+    for (size_t s = 0; s < p->n_samples; s++) {
+        noisy_expectation(p->c, theta, x + s * p->c->n_columns, p->obs, READOUTS, z);
+        for (size_t r = 0; r < READOUTS; r++)
+            sum += p->scale[s] * p->direction[s * READOUTS + r] * z[r];
+    }
+    return sum;
+}
+
+/* By differences of fourth order. Step 1e-3: an argument is at most 2 pi times a parameter, so
+ * the fifth derivative is below (4 pi)^5 times the sum of the coefficients and scales, the error
+ * below 1e-12 / 30 times that: 1e-8 for sums below 1; and rounding, 1e-16 / 1e-3. */
+static double slope(const struct noisy *p, double *at) {
+    double h = 1e-3, v = *at, f[4];
+    for (int i = 0; i < 4; i++) {
+        *at = v + h * (i < 2 ? i - 2 : i - 1);
+        f[i] = loss(p, p->theta, p->x);
+    }
+    *at = v;
+    return (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * h);
+}
+
+static double coefficients(const struct noisy *p) {
+    double sum = 0;
+    for (size_t r = 0; r < READOUTS; r++)
+        for (size_t t = 0; t < p->obs[r].n_terms; t++) sum += fabs(p->obs[r].terms[t].coefficient);
+    return sum;
+}
+
+/* 100 operations of float64 in a row at most. */
+static void exact_engines(void) {
+    unsigned n_cones = 0, n_density = 0;
+    double worst_z = 0, worst_grad = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        unsigned n = 1 + seed % 4;
+        struct noisy p = noisy_new(seed, n, 6 + seed % 9, 3 + seed % 6);
+        double bound = 1e-13 * (1 + coefficients(&p)), grad[MOST], dx[NOISY_MAX_QUBITS * 2];
+        for (unsigned k = 0; k < p.c->n_params; k++) grad[k] = slope(&p, &p.theta[k]);
+        for (unsigned k = 0; k < 2 * n; k++) dx[k] = slope(&p, &p.x[k]);
+        for (int engine = 0; engine < 2; engine++) {
+            struct result r;
+            if (!by(&p,
+                    (struct qr_sim_options){.precision = QR_DOUBLE,
+                                            .isa = qr_isa_best(),
+                                            .engine = engine ? QR_ENGINE_DENSITY : QR_ENGINE_CONES,
+                                            .wanted = p.wanted,
+                                            .method = QR_METHOD_EXACT},
+                    0, &r)) {
+                printf("seed %d: not by engine %d\n", (int)seed, engine);
+                continue;
+            }
+            ++*(engine ? &n_density : &n_cones);
+            for (size_t s = 0; s < p.n_samples; s++) {
+                double z[READOUTS];
+                noisy_expectation(p.c, p.theta, p.x + s * n, p.obs, READOUTS, z);
+                for (size_t k = 0; k < READOUTS; k++) {
+                    double off = fabs(r.z[s * READOUTS + k] - z[k]);
+                    if (!(off <= worst_z)) worst_z = off;
+                    CHECK(off <= bound, "seed %d %s: %g, off %g", (int)seed, r.engine, z[k], off);
+                }
+            }
+            double large = 1e-8 * (1 + coefficients(&p)) * 8;
+            for (unsigned k = 0; k < p.c->n_params; k++) {
+                double off = fabs(r.grad[k] - grad[k]);
+                if (!(off <= worst_grad)) worst_grad = off;
+                CHECK(off <= large, "seed %d %s %s: %g, off %g", (int)seed, r.engine,
+                      p.c->param_names[k], grad[k], off);
+            }
+            for (unsigned k = 0; k < 2 * n; k++)
+                CHECK(fabs(r.dx[k] - dx[k]) <= large, "seed %d %s input %u: %g, not %g", (int)seed,
+                      r.engine, k, r.dx[k], dx[k]);
+        }
+        noisy_drop(&p);
+    }
+    CHECK(n_cones > 40 && n_density == 60, "%u and %u", n_cones, n_density);
+    printf("exact: largest error %.2g, of derivatives %.2g\n", worst_z, worst_grad);
+}
+
+/* Trajectories: REPEATS estimates with keys of their own. The mean's distance from the exact value
+ * over its standard error is Student's t with REPEATS - 1 degrees of freedom: above BOUND once in
+ * 10^9, so in 10^5 numbers once in 10^4 runs of new seeds (these are fixed). Numbers whose spread
+ * is rounding are compared as such. */
+enum { REPEATS = 48, EACH = 64 };
+#define BOUND 7.6
+
+static void score(double exact, const double *values, double rounding, uint64_t seed,
+                  const char *what, double *worst) {
+    double mean = 0, square = 0;
+    for (int i = 0; i < REPEATS; i++) mean += values[i] / REPEATS;
+    for (int i = 0; i < REPEATS; i++) square += (values[i] - mean) * (values[i] - mean);
+    double deviation = sqrt(square / (REPEATS - 1) / REPEATS);
+    if (fabs(mean - exact) <= rounding) return;
+    double t = fabs(mean - exact) / deviation;
+    if (!(t <= *worst)) *worst = t;
+    CHECK(t < BOUND, "seed %d, %s: exact %g, mean %g, z-score %.2f", (int)seed, what, exact, mean,
+          t);
+}
+
+static void trajectories(void) {
+    double worst = 0, worst_grad = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        unsigned n = 1 + seed % 4;
+        struct noisy p = noisy_new(seed, n, 6 + seed % 9, 3 + seed % 6);
+        struct result exact, r[REPEATS];
+        struct qr_sim_options opt = {.precision = QR_DOUBLE,
+                                     .isa = qr_isa_best(),
+                                     .engine = QR_ENGINE_DENSITY,
+                                     .wanted = p.wanted};
+        double values[REPEATS], rounding = 1e-10 * (1 + coefficients(&p));
+        CHECK(by(&p, opt, 0, &exact));
+        opt.engine = QR_ENGINE_STATEVECTOR;
+        opt.n_trajectories = EACH;
+        for (uint64_t i = 0; i < REPEATS; i++) CHECK(by(&p, opt, seed * 1000 + i, &r[i]));
+        for (size_t k = 0; k < READOUTS * 2; k++) {
+            for (int i = 0; i < REPEATS; i++) values[i] = r[i].z[k];
+            score(exact.z[k], values, rounding, seed, "read-out", &worst);
+        }
+        for (unsigned k = 0; k < p.c->n_params; k++) {
+            for (int i = 0; i < REPEATS; i++) values[i] = r[i].grad[k];
+            score(exact.grad[k], values, rounding, seed, p.c->param_names[k], &worst_grad);
+        }
+        for (unsigned k = 0; k < 2 * n; k++) {
+            for (int i = 0; i < REPEATS; i++) values[i] = r[i].dx[k];
+            score(exact.dx[k], values, rounding, seed, "input", &worst_grad);
+        }
+        noisy_drop(&p);
+    }
+    printf("trajectories: largest z-score %.2f, of derivatives %.2f\n", worst, worst_grad);
+}
+
+int main(void) {
+    exact_engines();
+    trajectories();
+    return t_end();
+}
