@@ -202,7 +202,7 @@ static void put_kinds(struct qr_buf *b, const struct qr_job_object *o, size_t fi
 /* A circuit is an ansatz, a file, or a list of items, each with the key that names its kind. */
 static void put_circuits(struct qr_buf *b, const struct qr_job_object *o) {
     enum { FIRST_ANSATZ = 2, FIRST_ITEM = 3 }; /* after "gates", "url" and "qcnn" */
-    static const char *const items[] = {"gate", "ansatz", "adjoint", "control", "power"};
+    static const char *const items[] = {"gate", "ansatz", "adjoint", "control", "power", "channel"};
     put_kinds(b, o, FIRST_ANSATZ, "circuit", &(struct variant){.item = false});
     put_kinds(b, o, FIRST_ITEM, "item", &(struct variant){.item = true});
     qr_buf_puts(b, "\"circuit\": {\"type\": \"object\", \"if\": {\"required\": [\"ansatz\"]}, "
@@ -215,8 +215,12 @@ static void put_circuits(struct qr_buf *b, const struct qr_job_object *o) {
         qr_buf_printf(b,
                       "\"if\": {\"required\": [\"%s\"]}, \"then\": {\"$ref\": \"#/$defs/%s%s\"}, "
                       "\"else\": {",
-                      items[i], strcmp(items[i], "ansatz") == 0 ? "item." : "", items[i]);
-    qr_buf_puts(b, "\"$ref\": \"#/$defs/repeat\"}}}}}}, "
+                      items[i],
+                      strcmp(items[i], "ansatz") == 0    ? "item."
+                      : strcmp(items[i], "channel") == 0 ? "noise_"
+                                                         : "",
+                      items[i]);
+    qr_buf_puts(b, "\"$ref\": \"#/$defs/repeat\"}}}}}}}, "
                    "\"complex\": {\"anyOf\": [{\"type\": \"number\"}, {\"type\": \"array\", "
                    "\"minItems\": 2, \"maxItems\": 2, \"items\": {\"type\": \"number\"}}]}, ");
 }

@@ -278,12 +278,13 @@ static enum qr_code read_ansatz_name(const struct qr_json *v, const char *path,
 
 enum qr_code qr_ansatz_named(const struct qr_json *ansatz, const char *where,
                              const struct qr_ansatz **ret, struct qr_err *err) {
-    static const char *const of_qcnn[] = {"ansatz", "qubits", "stages", "variant", "filters"};
-    const char *known[QR_ANSATZ_KEYS + 3] = {"ansatz", "qubits", "prefix"};
+    static const char *const of_qcnn[] = {"ansatz",  "qubits",  "stages",
+                                          "variant", "filters", "noise"};
+    const char *known[QR_ANSATZ_KEYS + 4] = {"ansatz", "qubits", "prefix", "noise"};
     struct qr_path path = qr_path_of("%s.ansatz", where);
-    size_t n = 3;
+    size_t n = 4;
     QR_TRY(read_ansatz_name(qr_json_get(ansatz, "ansatz"), path.s, ret, err));
-    if (!*ret) return qr_json_known(ansatz, where, of_qcnn, 5, err);
+    if (!*ret) return qr_json_known(ansatz, where, of_qcnn, 6, err);
     for (unsigned k = 0; k < QR_ANSATZ_KEYS && (*ret)->keys[k]; k++) known[n++] = (*ret)->keys[k];
     return qr_json_known(ansatz, where, known, n, err);
 }

@@ -19,6 +19,15 @@ enum qr_code qr_channel_reject(const struct qr_gate_reader *r, size_t from, cons
     return QR_OK;
 }
 
+void qr_channel_keep(struct qr_gate_reader *r, struct qr_channel *channel) {
+    if (r->n_channels == r->cap_channels) {
+        r->cap_channels = r->cap_channels ? 2 * r->cap_channels : 16;
+        r->channels = qr_xreallocarray(r->channels, r->cap_channels, sizeof *r->channels);
+    }
+    r->channels[r->n_channels++] = *channel;
+    channel->kraus = NULL;
+}
+
 enum qr_code qr_channel_append(struct qr_gate_reader *r, struct qr_channel *channel,
                                const uint16_t *qubits, const char *where) {
     struct qr_gate *g;
@@ -26,18 +35,12 @@ enum qr_code qr_channel_append(struct qr_gate_reader *r, struct qr_channel *chan
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s: a noise channel (%s) cannot be controlled; write it outside", where,
                        channel->info->names[0]);
-    if (r->n_channels == r->cap_channels) {
-        r->cap_channels = r->cap_channels ? 2 * r->cap_channels : 16;
-        r->channels = qr_xreallocarray(r->channels, r->cap_channels, sizeof *r->channels);
-    }
-    r->channels[r->n_channels] = *channel;
-    channel->kraus = NULL;
     g = qr_gate_list_new(&r->list);
     *g = (struct qr_gate){.kind = QR_GATE_CHANNEL,
-                          .n_targets = r->channels[r->n_channels].info->n_targets,
+                          .n_targets = channel->info->n_targets,
                           .channel = (uint32_t)r->n_channels};
     memcpy(g->targets, qubits, g->n_targets * sizeof *qubits);
-    r->n_channels++;
+    qr_channel_keep(r, channel);
     return QR_OK;
 }
 
@@ -120,6 +123,20 @@ static enum qr_code read_one(struct qr_gate_reader *r, const struct qr_json *ite
     QR_TRY(c->info->kraus ? read_operators(r, item, where, c) : read_strengths(r, item, where, c));
     if (qr_channel_check(c, &why) == QR_OK) return QR_OK;
     return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s", where, why.msg);
+}
+
+enum qr_code qr_channel_read_alone(struct qr_gate_reader *r, const struct qr_json *item,
+                                   const char *where, struct qr_channel *ret) {
+    const char *name;
+    int64_t n = 1;
+    struct qr_path path = qr_path_of("%s.channel", where), qubits = qr_path_of("%s.qubits", where);
+    const struct qr_json *given = qr_json_get(item, "qubits");
+    QR_TRY(qr_json_want(item, where, QR_JSON_OBJECT, r->err));
+    QR_TRY(qr_json_string(qr_json_get(item, "channel"), path.s, &name, r->err));
+    if (given) QR_TRY(qr_json_i64(given, qubits.s, 1, 2, &n, r->err));
+    else if (!qr_channel_info_of(name, 1) && qr_channel_info_of(name, 2)) n = 2;
+    QR_TRY(find_channel(r, name, path.s, (unsigned)n, &ret->info));
+    return read_one(r, item, where, ret);
 }
 
 enum qr_code qr_channel_read(struct qr_gate_reader *r, const struct qr_json *item,

@@ -26,6 +26,7 @@ struct qr_circuit *qr_circuit_copy(const struct qr_circuit *c) {
     if (c->n_gates) memcpy(copy->gates, c->gates, c->n_gates * sizeof *copy->gates);
     for (size_t i = 0; i < c->n_expressions; i++) qr_circuit_expression(copy, &c->expressions[i]);
     for (size_t i = 0; i < c->n_channels; i++) qr_circuit_channel(copy, &c->channels[i]);
+    qr_circuit_copy_readout_errors(copy, c);
     if (c->n_named) copy->column_names = qr_xcalloc(c->n_named, sizeof *copy->column_names);
     for (unsigned i = 0; i < c->n_named; i++) /* NULL: a column without a name */
         if (c->column_names[i]) copy->column_names[i] = qr_xstrdup(c->column_names[i]);
@@ -47,6 +48,7 @@ void qr_circuit_free(struct qr_circuit *c) {
     free(c->expression_slots);
     for (size_t i = 0; i < c->n_channels; i++) qr_channel_fini(&c->channels[i]);
     free(c->channels);
+    free(c->readout_errors);
     free_column_names(c);
     free(c->gates);
     free(c);
@@ -108,6 +110,13 @@ uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression 
 }
 
 /* ---- channels ---- */
+
+void qr_circuit_copy_readout_errors(struct qr_circuit *to, const struct qr_circuit *from) {
+    size_t bytes = from->n_qubits * sizeof *from->readout_errors;
+    if (!from->readout_errors) return;
+    to->readout_errors = qr_xcalloc(1, bytes);
+    memcpy(to->readout_errors, from->readout_errors, bytes);
+}
 
 uint32_t qr_circuit_channel(struct qr_circuit *c, const struct qr_channel *channel) {
     for (size_t i = 0; i < c->n_channels; i++)

@@ -59,6 +59,8 @@ struct qr_circuit {
     char **param_names;    /* n_params, unique */
     size_t n_channels;
     struct qr_channel *channels; /* pairwise different */
+    /* n_qubits probabilities of reading 1 for 0, and 0 for 1; NULL: none */
+    double (*readout_errors)[2];
     size_t n_expressions, cap_expressions;
     struct qr_expression *expressions; /* pairwise different */
     /* Hash table of the expressions; 2 * cap_expressions slots */
@@ -186,7 +188,7 @@ void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observ
 /* The arguments of a gate, or of its channel. */
 const struct qr_gate_arg *qr_circuit_gate_args(const struct qr_circuit *c, const struct qr_gate *g,
                                                unsigned *ret_n);
-/* True if the circuit has a gate of kind CHANNEL. */
+/* True if the circuit has a gate of kind CHANNEL; read-out errors do not count. */
 bool qr_circuit_is_noisy(const struct qr_circuit *c);
 /* Targets and controls. */
 struct qr_qubits qr_gate_all_qubits(const struct qr_gate *g);

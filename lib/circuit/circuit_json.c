@@ -184,8 +184,8 @@ static enum qr_code read_ansatz_circuit(struct qr_gate_reader *r, const struct q
 static enum qr_code reject_circuit(const struct qr_json *circuit, const char *where,
                                    struct qr_err *err) {
     static const char *const known[] = {"ansatz",  "qubits",  "stages", "variant",
-                                        "filters", "columns", "gates"};
-    QR_TRY(qr_json_known(circuit, where, known, 7, err));
+                                        "filters", "columns", "gates",  "noise"};
+    QR_TRY(qr_json_known(circuit, where, known, 8, err));
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "%s must have \"ansatz\": \"qcnn\", or \"gates\": [...]", where);
 }
@@ -193,7 +193,7 @@ static enum qr_code reject_circuit(const struct qr_json *circuit, const char *wh
 enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *where,
                                   struct qr_circuit **ret, struct qr_qubits *ret_default_readouts,
                                   struct qr_err *err) {
-    static const char *const of_gates[] = {"qubits", "columns", "gates"};
+    static const char *const of_gates[] = {"qubits", "columns", "gates", "noise"};
     QR_TRY(qr_json_want(circuit, where, QR_JSON_OBJECT, err));
     const struct qr_json *ansatz = qr_json_get(circuit, "ansatz"),
                          *gates = qr_json_get(circuit, "gates");
@@ -203,7 +203,7 @@ enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *whe
                             ? qr_fail(err, QR_INVALID_ARGUMENT,
                                       "%s has both \"ansatz\" and \"gates\"; give one", where)
                         : ansatz ? qr_ansatz_named(circuit, where, &row, err)
-                        : gates  ? qr_json_known(circuit, where, of_gates, 3, err)
+                        : gates  ? qr_json_known(circuit, where, of_gates, 4, err)
                                  : reject_circuit(circuit, where, err);
     int64_t n_qubits;
     if (!code)
@@ -218,6 +218,12 @@ enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *whe
     for (unsigned q = 0; !ansatz && q < r.n_qubits; q++) qr_qubits_add(&readouts, q);
     qr_gate_reader_fini(&r);
     if (code) return code;
+    code =
+        qr_noise_read(qr_json_get(circuit, "noise"), qr_path_of("%s.noise", where).s, &built, err);
+    if (code) {
+        qr_circuit_free(built);
+        return code;
+    }
     *ret = built;
     *ret_default_readouts = readouts;
     return QR_OK;

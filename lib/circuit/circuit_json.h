@@ -56,6 +56,20 @@ QR_MUST_CHECK enum qr_code qr_circuit_from_json(const struct qr_json *circuit, c
                                                 struct qr_qubits *ret_default_readouts,
                                                 struct qr_err *err);
 
+/* Reads "noise" of a circuit, {"after": {GATE: CHANNEL or list, ..}, "readout": ..}, into a new
+ * circuit with channels and read-out errors in place of *c.
+ *
+ * After     native gates by name: RX, X, CNOT (CX), CCX; *1, *2 for those on so many qubits, * for
+ *           all. The most special name counts. CHANNEL is an item of a gate list without "gate" and
+ *           "qubits": it acts on each qubit of the gate; with "qubits": 2, on the two.
+ * Read-out  {"p"} or {"p_01", "p_10"}: probabilities of reading 1 for 0, and 0 for 1; a list has
+ *           "qubits" too
+ * Args:     noise  NULL: nothing is done
+ * Errors:   INVALID_ARGUMENT with the path of the value; *c is unchanged
+ */
+QR_MUST_CHECK enum qr_code qr_noise_read(const struct qr_json *noise, const char *where,
+                                         struct qr_circuit **c, struct qr_err *err);
+
 /* Writes the circuit as an object that reads back as the same circuit, bit by bit: native gates,
  * inputs by number. No expression may be shared (circuits from this reader share them only for an
  * ansatz that prepares a state of inputs). */

@@ -140,6 +140,22 @@ static void put_gate(struct qr_json_writer *w, const struct qr_circuit *c,
     w->indent = indent;
 }
 
+static void put_readout_errors(struct qr_json_writer *w, const struct qr_circuit *c) {
+    qr_json_key_open(w, "noise", '{');
+    qr_json_key_open(w, "readout", '[');
+    for (unsigned q = 0; q < c->n_qubits; q++) {
+        qr_json_open(w, '{');
+        qr_json_key_open(w, "qubits", '[');
+        qr_json_put_i64(w, q);
+        qr_json_close(w, ']');
+        qr_json_key_number(w, "p_01", c->readout_errors[q][0]);
+        qr_json_key_number(w, "p_10", c->readout_errors[q][1]);
+        qr_json_close(w, '}');
+    }
+    qr_json_close(w, ']');
+    qr_json_close(w, '}');
+}
+
 void qr_circuit_put_json(const struct qr_circuit *c, struct qr_json_writer *w) {
     qr_json_open(w, '{');
     qr_json_key_i64(w, "qubits", c->n_qubits);
@@ -147,5 +163,6 @@ void qr_circuit_put_json(const struct qr_circuit *c, struct qr_json_writer *w) {
     qr_json_key_open(w, "gates", '[');
     for (size_t i = 0; i < c->n_gates; i++) put_gate(w, c, &c->gates[i]);
     qr_json_close(w, ']');
+    if (c->readout_errors) put_readout_errors(w, c);
     qr_json_close(w, '}');
 }

@@ -181,6 +181,9 @@ static enum qr_code read_ansatz_item(struct qr_gate_reader *r, const struct qr_j
             "%s.ansatz: a 'qcnn' is a whole circuit with an encoder of its own; write it as the "
             "layer's \"circuit\"",
             where);
+    if (qr_json_get(item, "noise"))
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s.noise belongs to the whole circuit; write it there", where);
     const struct qr_json *list = qr_json_get(item, "qubits");
     if (list) QR_TRY(qr_gate_read_qubits(r, list, where, "qubits", qubits, &n));
     for (; !list && n < qr_gate_qubits(r); n++) qubits[n] = r->map ? r->map[n] : (uint16_t)n;

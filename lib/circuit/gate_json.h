@@ -80,6 +80,13 @@ QR_MUST_CHECK enum qr_code qr_gate_read_matrix(struct qr_gate_reader *r, const s
  * on one qubit acts on each. */
 QR_MUST_CHECK enum qr_code qr_channel_read(struct qr_gate_reader *r, const struct qr_json *item,
                                            const char *where);
+/* Reads a channel without its qubits; "qubits" may be their number. ret is freed also on failure.
+ * */
+QR_MUST_CHECK enum qr_code qr_channel_read_alone(struct qr_gate_reader *r,
+                                                 const struct qr_json *item, const char *where,
+                                                 struct qr_channel *ret);
+/* Adds a channel to the reader's, without a gate; its operators are taken over. */
+void qr_channel_keep(struct qr_gate_reader *r, struct qr_channel *channel);
 /* Appends a channel on these qubits; its operators are taken over. */
 QR_MUST_CHECK enum qr_code qr_channel_append(struct qr_gate_reader *r, struct qr_channel *channel,
                                              const uint16_t *qubits, const char *where);

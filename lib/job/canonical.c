@@ -64,6 +64,9 @@ static void put_gates(struct qr_buf *b, const struct qr_circuit *c) {
         put_qubits(b, &g->control_values);
         put_arguments(b, g->args, g->n_args);
     }
+    for (unsigned q = 0; c->readout_errors && q < c->n_qubits; q++)
+        qr_buf_printf(b, "readout %u %.17g %.17g\n", q, c->readout_errors[q][0],
+                      c->readout_errors[q][1]);
     for (unsigned i = 0; i < c->n_params; i++) qr_buf_printf(b, "%s\n", c->param_names[i]);
     for (size_t i = 0; i < c->n_expressions; i++) {
         qr_buf_printf(b, "expression %zu ", i);
@@ -93,6 +96,10 @@ static void add_circuit(struct qr_job_canonical *c, const struct qr_quantum_opti
     add_nth(c, "readouts", n, v);
     qr_buf_printf(v, "%u", q->n_filters);
     add_nth(c, "filters", n, v);
+    if (qr_circuit_is_noisy(q->circuit)) {
+        qr_buf_printf(v, "%s, %u trajectories", qr_method_names[q->method], q->n_trajectories);
+        add_nth(c, "noise", n, v);
+    }
     for (size_t i = 0; i < q->n_watched; i++)
         qr_buf_printf(v, "%s%s: %s", i ? "; " : "", q->watched_names[i], q->watched[i].text);
     if (q->n_watched) add_nth(c, "watch", n, v);

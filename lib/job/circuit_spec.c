@@ -55,7 +55,7 @@ static enum qr_code set_file_readouts(struct qr_quantum_options *q, const struct
 /* Reads {"url", "inputs"?}. ret: freed with qr_program_fini */
 static enum qr_code read_file(const struct qr_job *job, const struct qr_json *v, const char *where,
                               struct qr_program *ret, struct qr_err *err) {
-    static const char *const known[] = {"url", "inputs", "filters"};
+    static const char *const known[] = {"url", "inputs", "filters", "noise"};
     struct qr_path path = qr_path_of("%s.url", where);
     qr_auto(qr_free_p) const char **inputs = NULL;
     qr_auto(qr_buf_free) struct qr_buf file = {0};
@@ -87,6 +87,8 @@ static enum qr_code read_circuit(const struct qr_job *job, const struct qr_json 
                                  struct qr_err *err) {
     if (!qr_json_get(v, "url")) return qr_circuit_from_json(v, where, ret, ret_remaining, err);
     QR_TRY(read_file(job, v, where, ret_file, err));
+    QR_TRY(qr_noise_read(qr_json_get(v, "noise"), qr_path_of("%s.noise", where).s,
+                         &ret_file->circuit, err));
     *ret = QR_MOVE(ret_file->circuit);
     for (unsigned q = 0; q < (*ret)->n_qubits; q++) qr_qubits_add(ret_remaining, q);
     return QR_OK;

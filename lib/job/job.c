@@ -166,6 +166,7 @@ enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_co
         .n_metrics = job->train.n_metrics,
         .top_k = job->train.top_k,
         .sim = {.precision = job->precision, .isa = isa},
+        .seed = job->seed,
         .micro_batch_size = job->micro_batch_size,
         .natural_gradient = job->train.optimizer.kind == QR_NATURAL_GRADIENT,
     };

@@ -26,13 +26,15 @@ enum qr_code qr_job_read_name(struct qr_job_reader *r, const struct qr_json *v, 
 /* That of the plan of the first circuit, which reads the data. A circuit that cannot be compiled is
  * rejected when the model is built. */
 static size_t default_micro_batch_size(const struct qr_job *job) {
-    const struct qr_sim_options any = {.precision = job->precision, .isa = QR_ISA_PORTABLE};
+    struct qr_sim_options any = {.precision = job->precision, .isa = QR_ISA_PORTABLE};
     size_t first = qr_job_quantum(job, 0);
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     if (first == job->n_layers) return 32;
     if (job->data.source == QR_DATA_NONE) return 1;
     const struct qr_quantum_options *q = &job->layers[first].quantum;
+    any.method = q->method;
+    any.n_trajectories = q->n_trajectories;
     if (qr_sim_compile(q->circuit, q->readouts, q->n_readouts, &any, &plan, &err) != QR_OK)
         return 1;
     size_t size = qr_sim_micro_batch_size(plan, job->train.batch_size);

@@ -127,6 +127,12 @@ static const struct qr_job_key layer_keys[] = {
         OTHER("list of 1 to 4096 observables", LIST_OF("1", "4096", OBSERVABLE)), .of = "quantum",
         .value = "measurements of a file, Z of each qubit that a qcnn leaves, else of all qubits",
         .dependent = true, .read = qr_job_read_readouts),
+    KEY("method",
+        "how noise is simulated: exact by transfer matrices or density matrices, the latter alone "
+        "(up to 12 qubits), or averages of trajectories; auto: by cost (qring show)",
+        CHOICE(qr_layer_options, quantum.method, qr_method_names), .of = "quantum"),
+    KEY("trajectories", "trajectories per sample of that method",
+        UNSIGNED(qr_layer_options, quantum.n_trajectories, 1, 0x1p20), .of = "quantum"),
     KEY("watch", "named observables, computed as metrics only", AT(qr_layer_options, quantum),
         OTHER("object of observables", TABLE(OBSERVABLE)), .of = "quantum", .dependent = true,
         .read = qr_job_read_watched),
@@ -202,6 +208,8 @@ static const struct qr_job_key circuit_keys[] = {
         "number of inputs. Without it, gates must use all columns of the data, or all that its "
         "columns lists",
         INTEGER(0, 0x1p20), .of = "gates", .value = "the highest column in use, + 1"),
+    KEY("noise", "noise channels after gates of a kind, and read-out errors",
+        OTHER("object", REF("noise")), .value = ""),
     KEY("stages", "stages of convolution and pooling; each halves the qubits (an odd one stays)",
         INTEGER(1, 1024), .of = "qcnn", .value = "down to one qubit"),
     KEY("variant",
@@ -326,6 +334,72 @@ static const struct qr_job_key gate_keys[] = {
         OTHER("list of integers or texts", LIST(INDEX)), .value = "1 for each control"),
     KEY("global_shift", "g: factor e^(i pi g t), which matters for controlled gates", REAL,
         .value = "0"),
+};
+
+#define STRENGTH(name_, about_) KEY(name_, about_, OTHER("number or text", ANGLE), .value = "")
+static const struct qr_job_key noise_channel_keys[] = {
+    KEY("channel",
+        "BitFlip, PhaseFlip, BitPhaseFlip (p); Depolarize (p, on one or two qubits); Dephase (p, "
+        "on "
+        "two); PauliChannel (p_x, p_y, p_z, or p_ix to p_zz); AmplitudeDamping, PhaseDamping "
+        "(gamma); GeneralizedAmplitudeDamping (p, gamma); ThermalRelaxation (t1, t2, time, "
+        "excited); Reset; ResetError (p_0, p_1); Kraus (operators)",
+        STRING, .required = true),
+    KEY("qubits", "qubits; a channel on one qubit acts on each. In noise: their number, 1 or 2",
+        OTHER("list of integers or texts, or integer",
+              ANY_OF(LIST(INDEX), BETWEEN("integer", "1", "2"))),
+        .value = ""),
+    STRENGTH("p", "probability of an error; strengths may be expressions of weights"),
+    STRENGTH("gamma", "probability of a decay"),
+    STRENGTH("p_x", "probability of this Pauli"),
+    STRENGTH("p_y", "probability of this Pauli"),
+    STRENGTH("p_z", "probability of this Pauli"),
+    STRENGTH("p_ix", "probability of these Paulis on both qubits"),
+    STRENGTH("p_iy", "as p_ix"),
+    STRENGTH("p_iz", "as p_ix"),
+    STRENGTH("p_xi", "as p_ix"),
+    STRENGTH("p_xx", "as p_ix"),
+    STRENGTH("p_xy", "as p_ix"),
+    STRENGTH("p_xz", "as p_ix"),
+    STRENGTH("p_yi", "as p_ix"),
+    STRENGTH("p_yx", "as p_ix"),
+    STRENGTH("p_yy", "as p_ix"),
+    STRENGTH("p_yz", "as p_ix"),
+    STRENGTH("p_zi", "as p_ix"),
+    STRENGTH("p_zx", "as p_ix"),
+    STRENGTH("p_zy", "as p_ix"),
+    STRENGTH("p_zz", "as p_ix"),
+    STRENGTH("t1", "relaxation time, in any unit"),
+    STRENGTH("t2", "dephasing time, in the same unit, at most 2 t1"),
+    STRENGTH("time", "duration, in the same unit"),
+    STRENGTH("excited", "population of 1 in equilibrium [0]"),
+    STRENGTH("p_0", "probability of becoming 0"),
+    STRENGTH("p_1", "probability of becoming 1"),
+    KEY("operators", "1 to 16 Kraus operators, as matrix of a gate",
+        OTHER("list of matrices", LIST_OF("1", "16", MATRIX)), .value = ""),
+};
+
+static const struct qr_job_key noise_keys[] = {
+    KEY("after",
+        "by native gate (qring show draws them): CNOT, CZ, X, RX ...; *1, *2 on one or two qubits; "
+        "* "
+        "all others. Channels act on each qubit of the gate",
+        OTHER("object of channels, or lists of channels",
+              TABLE(ANY_OF(REF("noise_channel"), LIST(REF("noise_channel"))))),
+        .value = ""),
+    KEY("readout", "read-out errors of all qubits, or a list with qubits",
+        OTHER("object or list of objects",
+              ANY_OF(REF("readout_error"), LIST(REF("readout_error")))),
+        .value = ""),
+};
+
+#define PROBABILITY(name_, about_) KEY(name_, about_, .type = QR_KEY_NUMBER, WITHIN(0, 1))
+static const struct qr_job_key readout_error_keys[] = {
+    PROBABILITY("p", "probability of a wrong bit"),
+    PROBABILITY("p_01", "probability of reading 1 for 0"),
+    PROBABILITY("p_10", "probability of reading 0 for 1"),
+    KEY("qubits", "in a list: the qubits", OTHER("list of integers", LIST(IS("integer"))),
+        .value = ""),
 };
 
 static const struct qr_job_key argument_keys[] = {
@@ -645,6 +719,9 @@ const struct qr_job_object qr_job_objects[] = {
     OBJECT_AT("control", "model[].circuit.gates[]", ROWS(control_keys)),
     OBJECT_AT("power", "model[].circuit.gates[]", ROWS(power_keys)),
     OBJECT_AT("gate", "model[].circuit.gates[]", ROWS(gate_keys)),
+    OBJECT_AT("noise_channel", "model[].circuit.gates[]", ROWS(noise_channel_keys)),
+    OBJECT_AT("noise", "model[].circuit.noise", ROWS(noise_keys)),
+    OBJECT_AT("readout_error", "model[].circuit.noise.readout", ROWS(readout_error_keys)),
     OBJECT_AT("argument", "model[].circuit.gates[].angle", ROWS(argument_keys),
               .schema = "\"oneOf\": [{\"required\": [\"parameter\"]}, {\"required\": [\"data\"]}]"),
     OBJECT_AT("input", "model[].circuit.gates[].state", ROWS(input_keys)),

@@ -34,7 +34,10 @@ enum qr_code qr_job_read_readouts(struct qr_job_reader *r, const struct qr_json 
 void qr_job_set_layer_defaults(size_t kind, void *to) {
     struct qr_layer_options *l = to;
     l->kind = (enum qr_layer_kind)kind;
-    if (l->kind == QR_LAYER_QUANTUM) l->quantum.n_filters = 1;
+    if (l->kind == QR_LAYER_QUANTUM) {
+        l->quantum.n_filters = 1;
+        l->quantum.n_trajectories = QR_TRAJECTORIES;
+    }
     if (l->kind == QR_LAYER_SCALE) l->scale.factor = 1;
 }
 

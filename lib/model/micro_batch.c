@@ -129,6 +129,7 @@ bool qr_model_put_micro_batch(const struct qr_model_state *s, struct qr_model_wo
                               qr_fixed *ret_grad) {
     const struct qr_model *m = s->m;
     size_t k = m->n_outputs;
+    bool trains = draw && draw->trains;
     if (!model_forward(s, w, pool, x, n, draw, ret_grad != NULL)) return false;
     const double *p = outputs_of(w), *z = logits_of(w);
     double *dp = w->layers[m->n_layers - 1].d;
@@ -137,7 +138,7 @@ bool qr_model_put_micro_batch(const struct qr_model_state *s, struct qr_model_wo
     for (size_t i = 0; i < n; i++) {
         double *d = ret_grad ? dp + i * k : NULL;
         qr_fixed term;
-        if (!qr_fixed_from_double(loss_of(m, draw || ret_grad, z + i * k, p + i * k, y[i], d),
+        if (!qr_fixed_from_double(loss_of(m, trains || ret_grad, z + i * k, p + i * k, y[i], d),
                                   &term))
             return false;
         w->sums[0] += term;
@@ -165,9 +166,9 @@ const double *qr_model_readouts(const struct qr_model_workspace *w) {
 }
 
 bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w,
-                      struct qr_pool *pool, const double *const *x, size_t n, double *ret_p,
-                      double *ret_z) {
-    if (!model_forward(s, w, pool, x, n, NULL, false)) return false;
+                      struct qr_pool *pool, const double *const *x, size_t n,
+                      const struct qr_draw *draw, double *ret_p, double *ret_z) {
+    if (!model_forward(s, w, pool, x, n, draw, false)) return false;
     const double *z = qr_model_readouts(w);
     memcpy(ret_p, outputs_of(w), n * s->m->n_outputs * sizeof *ret_p);
     if (ret_z && z) memcpy(ret_z, z, n * qr_model_n_readouts(s->m) * sizeof *ret_z);

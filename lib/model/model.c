@@ -246,6 +246,7 @@ enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **
                        "a model that does not begin with a quantum layer needs data columns");
     struct qr_model *m = qr_xcalloc(1, sizeof *m);
     m->micro_batch_size = opt->micro_batch_size;
+    m->seed = opt->seed;
     m->n_inputs = reads ? reads->n_columns : opt->n_inputs;
     m->kernels = qr_dense_kernels_of(opt->sim.isa);
     enum qr_code code = set_layers(m, opt, err);
@@ -340,6 +341,8 @@ void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret) {
                        l->quantum.n_theta);
     }
 }
+
+uint64_t qr_model_seed(const struct qr_model *m) { return m->seed; }
 
 void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) {
     static const double two_pi = 0x1.921fb54442d18p+2;

@@ -35,6 +35,7 @@ struct qr_model_options {
     size_t n_metrics;
     unsigned top_k; /* for top_k_accuracy */
     struct qr_sim_options sim;
+    uint64_t seed;           /* of random numbers outside of training */
     size_t micro_batch_size; /* maximum number of samples of a micro-batch */
     /* Allows qr_model_natural_gradient; requires that the first layer is quantum without inputs,
      * and that no other layer has weights. */
@@ -138,15 +139,15 @@ bool qr_model_micro_batches_in_parallel(const struct qr_model *m);
  * Args:     pool      NULL, or a pool with idle threads that help; its tasks may pass it too
  *           x, y      n <= micro_batch_size samples: x[i] has n_inputs values, y[i] n_label_columns
  *                     (one-hot for categorical)
- *           draw      for dropout, in training; NULL: nothing is dropped
+ *           draw      random numbers of dropout, noise and shots; NULL: as of qr_model_predict
  *           ret_sums  n_sums; loss and metric sums are added
  *           ret_grad  n_params, or NULL; the gradient of the loss sum is added; 0 for frozen
  *           weights
  * Returns:  false, nothing added: a number (input, read-out, value before an activation, loss,
  *           gradient) is not finite or leaves +-2^40
  * Numbers:  integers, a pure function of (state, samples). A sample's weight multiplies its loss, a
- *           class' weight only with a gradient or a draw, as in Keras' fit; metrics have no
- *           weights, and every sample counts 1 in a mean.
+ *           class' weight only with a gradient or a draw that trains, as in Keras' fit; metrics
+ *           have no weights, and every sample counts 1 in a mean.
  */
 QR_MUST_CHECK bool qr_model_micro_batch(const struct qr_model_state *s,
                                         struct qr_model_workspace *w, struct qr_pool *pool,
@@ -165,13 +166,16 @@ const double *qr_model_readouts(const struct qr_model_workspace *w);
 /* Predicts samples.
  *
  * Args:     x      n <= micro_batch_size samples of n_inputs values
+ *           draw   random numbers of noise and shots; NULL: seed 0, samples 0, 1, 2 ...
  *           ret_p  n * n_outputs
  *           ret_z  read-outs, n * n_readouts; NULL: not wanted
  * Returns:  false: a number is not finite or leaves +-2^40
  */
 QR_MUST_CHECK bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w,
                                     struct qr_pool *pool, const double *const *x, size_t n,
-                                    double *ret_p, double *ret_z);
+                                    const struct qr_draw *draw, double *ret_p, double *ret_z);
+/* The seed of the model's options. */
+uint64_t qr_model_seed(const struct qr_model *m);
 /* Computes d p_component / d params of one sample: ret_grad[n_params] float64 (exact integers,
  * converted). Unchanged when false. */
 QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s,

@@ -12,6 +12,7 @@ struct qr_model {
     size_t known;   /* index of the quantum layer with a known head; n_layers: none */
     size_t quantum; /* index of the last quantum layer; n_layers: none */
     size_t n_inputs, n_outputs, n_params, micro_batch_size;
+    uint64_t seed;
     size_t widest; /* maximum number of values of a sample between layers */
     const struct qr_dense_kernels *kernels;
     bool penalized; /* some kernel has l1 or l2 */

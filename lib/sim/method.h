@@ -7,6 +7,7 @@
 /* How noise channels are simulated. AUTO: EXACT unless TRAJECTORIES cost much less. EXACT: channels
  * as Pauli transfer matrices, by the cones or the density engine. DENSITY: by the latter. */
 enum qr_method { QR_METHOD_AUTO, QR_METHOD_EXACT, QR_METHOD_DENSITY, QR_METHOD_TRAJECTORIES };
+extern const char *const qr_method_names[4];
 enum { QR_TRAJECTORIES = 128 }; /* the default number for each sample */
 
 /* Key of random numbers, and the number of each sample of a micro-batch; NULL: 0, 1, 2 ... A

@@ -10,6 +10,7 @@
 #include "sim/density/density.h"
 #include "sim/fusion/bind.h"
 #include "sim/fusion/workspace.h"
+#include "sim/readout_errors.h"
 #include "sim/statevector/statevector.h"
 #include "sim/streaming/streaming.h"
 
@@ -25,6 +26,8 @@ static const struct {
     {QR_ENGINE_STATEVECTOR, &qr_statevector_engine, true, true},
 };
 enum { N_ENGINES = sizeof engines / sizeof *engines };
+
+const char *const qr_method_names[] = {"auto", "exact", "density", "trajectories"};
 
 /* Formats a number that may exceed 64 bits. */
 static const char *format_u128(unsigned __int128 x, char buffer[48]) {
@@ -158,10 +161,10 @@ static enum qr_code sim_choose_engine(struct qr_sim_plan *p, const struct qr_cir
         p->n_qubits, qr_buf_string(&why));
 }
 
-enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
-                            const struct qr_observable *observables, size_t n_observables,
-                            const struct qr_sim_options *opt, struct qr_sim_plan **ret,
-                            struct qr_err *err) {
+static enum qr_code sim_compile(const struct qr_circuit *circuit,
+                                const struct qr_observable *observables, size_t n_observables,
+                                const struct qr_sim_options *opt, struct qr_sim_plan **ret,
+                                struct qr_err *err) {
     if (!qr_isa_available(opt->isa))
         return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s is not supported by this CPU",
                        qr_isa_name(opt->isa));
@@ -181,6 +184,20 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
     if (code == QR_OK) code = sim_check_memory(p, err);
     if (code == QR_OK) *ret = p;
     else qr_sim_plan_free(p);
+    return code;
+}
+
+enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
+                            const struct qr_observable *observables, size_t n_observables,
+                            const struct qr_sim_options *opt, struct qr_sim_plan **ret,
+                            struct qr_err *err) {
+    struct qr_observable *read = NULL;
+    if (!circuit->readout_errors)
+        return sim_compile(circuit, observables, n_observables, opt, ret, err);
+    QR_TRY(qr_readouts_with_errors(observables, n_observables,
+                                   (const double(*)[2])circuit->readout_errors, &read, err));
+    enum qr_code code = sim_compile(circuit, read, n_observables, opt, ret, err);
+    qr_readouts_free(read, n_observables);
     return code;
 }
 

@@ -15,6 +15,8 @@ struct pass {
     struct qr_model_workspace *workspace;
     size_t micro_batch;
     const double **x, **y;
+    uint32_t *number; /* of the samples in the data */
+    struct qr_draw draw;
 };
 
 static enum qr_code pass_init(struct pass *p, const struct qr_model *m, const double *params,
@@ -26,6 +28,8 @@ static enum qr_code pass_init(struct pass *p, const struct qr_model *m, const do
     p->numbers = qr_model_state_new(m);
     p->x = qr_xcalloc(p->micro_batch, sizeof *p->x);
     p->y = qr_xcalloc(p->micro_batch, sizeof *p->y);
+    p->number = qr_xcalloc(p->micro_batch, sizeof *p->number);
+    p->draw = (struct qr_draw){.seed = qr_model_seed(m), .sample = p->number};
     qr_model_prepare(p->numbers, params, pool);
     return QR_OK;
 }
@@ -35,12 +39,14 @@ static void pass_fini(struct pass *p) {
     qr_model_workspace_free(p->workspace);
     free(p->x);
     free(p->y);
+    free(p->number);
 }
 
 static void pass_set_samples(struct pass *p, const size_t *sample, size_t n) {
     for (size_t i = 0; i < n; i++) {
         p->x[i] = p->data->x + sample[i] * p->data->n_columns;
         p->y[i] = qr_dataset_y(p->data, sample[i]);
+        p->number[i] = (uint32_t)sample[i];
     }
 }
 
@@ -64,7 +70,8 @@ static enum qr_code not_predicted(struct pass *p, const size_t *sample, size_t n
     size_t i = 0;
     for (; i < n; i++) {
         pass_set_samples(p, sample + i, 1);
-        if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, 1, unused, NULL)) break;
+        if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, 1, &p->draw, unused, NULL))
+            break;
     }
     free(unused);
     if (i == n) return not_finite(p->data, sample, n, err);
@@ -80,7 +87,7 @@ static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size
     for (size_t at = 0; at < n; at += p->micro_batch) {
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
         pass_set_samples(p, sample + at, k);
-        if (!qr_model_micro_batch(p->numbers, p->workspace, p->pool, p->x, p->y, k, NULL, sums,
+        if (!qr_model_micro_batch(p->numbers, p->workspace, p->pool, p->x, p->y, k, &p->draw, sums,
                                   grad))
             return not_finite(p->data, sample + at, k, err);
     }
@@ -96,7 +103,7 @@ static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, 
     for (size_t at = 0; at < n && code == QR_OK; at += p->micro_batch) {
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
         pass_set_samples(p, sample + at, k);
-        if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, k,
+        if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, k, &p->draw,
                               ret_p ? ret_p + at * n_outputs : unused,
                               ret_z ? ret_z + at * n_readouts : NULL))
             code = not_predicted(p, sample + at, k, err);

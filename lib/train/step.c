@@ -178,11 +178,11 @@ static bool lane_compute_points(struct qr_stepper *s, struct lane *l, const stru
 static bool lane_compute(struct qr_stepper *s, struct lane *l, const struct qr_step_work *w,
                          size_t n, bool sets, qr_fixed *sums) {
     bool train = w->kind == QR_REDUCTION_TRAIN;
-    const struct qr_draw draw = {.seed = s->opt.seed, .step = w->step, .sample = l->sample};
+    const struct qr_draw draw = {
+        .seed = s->opt.seed, .step = w->step, .sample = l->sample, .trains = train};
     if (train && s->opt.n_points > 1) return lane_compute_points(s, l, &draw, n, sums);
-    return qr_model_put_micro_batch(s->numbers[0], l->workspace, s->opt.pool, l->x, l->y, n,
-                                    train ? &draw : NULL, sets, sums,
-                                    train ? sums + s->n_sums : NULL);
+    return qr_model_put_micro_batch(s->numbers[0], l->workspace, s->opt.pool, l->x, l->y, n, &draw,
+                                    sets, sums, train ? sums + s->n_sums : NULL);
 }
 
 static void count_readouts(const struct qr_stepper *s, const struct lane *l, size_t n,

@@ -5,7 +5,7 @@
 
 #include <complex.h>
 
-#include "circuit/channel.h"
+#include "circuit/circuit.h"
 
 enum { NOISY_MAX_QUBITS = 6 };
 

@@ -216,7 +216,86 @@ static void cones(void) {
     qr_circuit_free(c);
 }
 
+/* "noise": the most special name of a gate counts; channels of one qubit act on each, names merge.
+ * */
+static void noise(void) {
+    static const char text[] =
+        "{\"qubits\": 3, \"gates\": [{\"gate\": \"RX\", \"qubits\": [0], \"angle\": \"w2\"},"
+        "{\"gate\": \"X\", \"qubits\": [1]}, {\"gate\": \"CX\", \"qubits\": [0, 2]},"
+        "{\"gate\": \"CZ\", \"qubits\": [1, 2], \"exponent\": \"cos(w2)\"},"
+        "{\"gate\": \"CCX\", \"qubits\": [0, 1, 2]}, {\"gate\": \"H\", \"qubits\": [0]}],"
+        "\"noise\": {\"after\": {\"rx\": {\"channel\": \"BitFlip\", \"p\": \"w1\"}, "
+        "\"CNOT\": [{\"channel\": \"Depolarize\", \"qubits\": 2, \"p\": 0.1}, {\"channel\": "
+        "\"PhaseFlip\", \"p\": \"sin(w10)\"}], \"*1\": {\"channel\": \"AmplitudeDamping\", "
+        "\"gamma\": 0.1}, \"*\": {\"channel\": \"Dephase\", \"p\": 0.2}, \"CCX\": []}, "
+        "\"readout\": [{\"qubits\": [1], \"p_01\": 0.1}, {\"qubits\": [0, 2], \"p\": 0.2}]}}";
+    static const char *const order[] = {"X",
+                                        "BitFlip",
+                                        "X",
+                                        "AmplitudeDamping",
+                                        "CNOT",
+                                        "Depolarize",
+                                        "PhaseFlip",
+                                        "PhaseFlip",
+                                        "CZ",
+                                        "Dephase",
+                                        "X",
+                                        "H",
+                                        "AmplitudeDamping"};
+    struct qr_err err;
+    struct qr_circuit *c = circuit_of(text, &err);
+    CHECK(c, "%s", err.msg);
+    if (!c) return;
+    CHECK(c->n_gates == COUNT(order), "%zu", c->n_gates);
+    for (size_t i = 0; i < c->n_gates && i < COUNT(order); i++) {
+        const struct qr_gate *g = &c->gates[i];
+        const char *name = g->kind == QR_GATE_CHANNEL ? c->channels[g->channel].info->names[0]
+                                                      : qr_gate_info(g->kind)->name;
+        CHECK(strcmp(name, order[i]) == 0, "gate %zu: %s, not %s", i, name, order[i]);
+    }
+    CHECK(c->gates[5].n_targets == 2 && c->gates[6].targets[0] == 0 && c->gates[7].targets[0] == 2);
+    CHECK(c->n_params == 3 && strcmp(c->param_names[0], "w1") == 0 &&
+          strcmp(c->param_names[1], "w2") == 0 && strcmp(c->param_names[2], "w10") == 0);
+    CHECK(c->gates[0].args[0].index == 1 && c->channels[0].args[0].index == 0);
+    CHECK(c->readout_errors && c->readout_errors[1][0] == 0.1 && c->readout_errors[1][1] == 0 &&
+          c->readout_errors[2][1] == 0.2);
+    struct qr_buf out = {0};
+    struct qr_json_writer w = qr_json_writer(&out, 0);
+    qr_circuit_put_json(c, &w);
+    struct qr_circuit *back = circuit_of(qr_buf_string(&out), &err);
+    CHECK(back && back->n_gates == c->n_gates && back->n_expressions == c->n_expressions &&
+              memcmp(back->readout_errors, c->readout_errors, 3 * sizeof *c->readout_errors) == 0,
+          "%s", err.msg);
+    qr_circuit_free(back);
+    qr_buf_free(&out);
+    qr_circuit_free(c);
+    static const struct {
+        const char *noise, *says;
+    } rows[] = {
+        {"{\"after\": {\"U3\": {\"channel\": \"Reset\"}}}", "'U3' is no native gate"},
+        {"{\"after\": {\"*\": {\"channel\": \"Dephase\", \"p\": 0.1}}}", "but H is on 1"},
+        {"{\"after\": {\"*\": {\"channel\": \"Depolarize\", \"qubits\": 3, \"p\": 0.1}}}",
+         "circuit.noise.after.*.qubits"},
+        {"{\"after\": {\"H\": {\"channel\": \"Depolarize\", \"p\": \"x[0]\"}}}", "x[0]"},
+        {"{\"after\": [1]}", "circuit.noise.after must be an object"},
+        {"{\"before\": {}}", "unknown key 'before'"},
+        {"{\"readout\": {\"p\": 0.1, \"p_01\": 0.1}}", "give p, or p_01 and p_10"},
+        {"{\"readout\": {\"p\": 1.1}}", "circuit.noise.readout.p"},
+        {"{\"readout\": [{\"qubits\": [3], \"p\": 0.1}]}", "circuit.noise.readout[0].qubits[0]"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char *bad = qr_xasprintf("{\"qubits\": 2, \"gates\": [{\"gate\": \"H\", \"qubits\": [0]}], "
+                                 "\"noise\": %s}",
+                                 rows[i].noise);
+        c = circuit_of(bad, &err);
+        CHECK(!c && strstr(err.msg, rows[i].says), "%s: %s", rows[i].noise, err.msg);
+        qr_circuit_free(c);
+        free(bad);
+    }
+}
+
 int main(void) {
+    noise();
     round_trip();
     refusals();
     numbers();

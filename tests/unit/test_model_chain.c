@@ -363,7 +363,8 @@ static void compare(uint64_t seed, size_t v, double got, double want, double sca
 /* 1e-12 of the largest component: a layer's rounding grows by its weights on the way, which are of
  * order 1. Circuits in single precision round 2^29 times as coarsely: 2^29 times that. */
 static void test_oracle(uint64_t seed) {
-    const struct qr_draw d = {.seed = seed, .step = seed * 3 + (seed << 33), .sample = numbers};
+    const struct qr_draw d = {
+        .seed = seed, .step = seed * 3 + (seed << 33), .sample = numbers, .trains = true};
     struct random_model r;
     model_of(seed, &r);
     double params[MOST_PARAMS], want[MOST_PARAMS] = {0}, loss = 0, largest = 1;
@@ -396,8 +397,8 @@ static void test_dropout(void) {
     r.n_inputs = WIDE;
     r.layers[0] = (struct qr_layer_options){.kind = QR_LAYER_DROPOUT, .dropout = {0.5}};
     r.layers[1] = (struct qr_layer_options){.kind = QR_LAYER_DENSE, .dense = {.units = 1}};
-    const struct qr_draw now = {.seed = 1, .step = 2, .sample = numbers},
-                         later = {.seed = 1, .step = 3, .sample = numbers};
+    const struct qr_draw now = {.seed = 1, .step = 2, .sample = numbers, .trains = true},
+                         later = {.seed = 1, .step = 3, .sample = numbers, .trains = true};
     double params[MOST_PARAMS];
     ref_random_numbers(3, MOST_PARAMS, -1.5, 1.5, params);
     qr_fixed a[MOST_PARAMS], b[MOST_PARAMS], c[MOST_PARAMS], none[MOST_PARAMS], sum;

@@ -127,7 +127,7 @@ static void test_differences(void) {
                 for (int k = 0; k < 2; k++) {
                     u.params[i] = k ? was - h : was + h;
                     qr_model_prepare(u.s, u.params, NULL);
-                    CHECK(qr_model_predict(u.s, u.w, NULL, &x[1], 1, p, NULL));
+                    CHECK(qr_model_predict(u.s, u.w, NULL, &x[1], 1, NULL, p, NULL));
                     side[k] = p[c];
                 }
                 u.params[i] = was;
@@ -243,7 +243,7 @@ static void test_bad_numbers(void) {
                       "net %d %g in place %d", net, bad[b], where);
                 double g[MOST] = {3}, p[BLOCK];
                 if (where < 3)
-                    CHECK(!qr_model_predict(u.s, u.w, NULL, x + 3, 1, p, NULL) || where == 1);
+                    CHECK(!qr_model_predict(u.s, u.w, NULL, x + 3, 1, NULL, p, NULL) || where == 1);
                 if (where == 0)
                     CHECK(!qr_model_prediction_gradient(u.s, u.w, NULL, x[3], 0, g) && g[0] == 3);
                 u.params[5] = keep;

@@ -86,7 +86,7 @@ static void test_golden(void) {
         const double *x[1] = {z}, *labels[1] = {with_weight};
         double p[4];
         qr_fixed sums[1] = {0}, grad[12] = {0};
-        CHECK(qr_model_predict(u.s, u.w, NULL, x, 1, p, NULL));
+        CHECK(qr_model_predict(u.s, u.w, NULL, x, 1, NULL, p, NULL));
         CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, labels, 1, NULL, sums, grad));
         /* Some 30 roundings of 2^-53 on terms of the size of the result, or of 1. A probability
          * next to 1 - epsilon is known to 2^-53, and 1 - p + epsilon = 2e-7 amplifies that. */

@@ -143,7 +143,7 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
     double *want_g = golden_numbers(qr_json_get(exact, "dprediction_dweights"), &k),
            *want_l = golden_numbers(qr_json_get(exact, "dloss_dweights"), &k);
     double *tfq_g = golden_numbers(qr_json_get(tfq, "dprediction_dweights"), &k);
-    CHECK(qr_model_predict(u.s, u.w, NULL, rows, n, p, z));
+    CHECK(qr_model_predict(u.s, u.w, NULL, rows, n, NULL, p, z));
     size_t each = qr_model_n_readouts(u.m) / n_filters;
     for (size_t i = 0; i < n; i++) {
         for (size_t f = 0; f < n_filters; f++)

@@ -56,7 +56,7 @@ static struct watching watching(const struct qr_circuit *c, const struct qr_obse
     qr_model_prepare(s, params, NULL);
     for (int times = 0; times < 2; times++)
         CHECK(qr_model_micro_batch(s, w, NULL, rows, labels, W_SAMPLES, NULL, sums, grad));
-    CHECK(qr_model_predict(s, w, NULL, rows, W_SAMPLES, p, ret.readouts));
+    CHECK(qr_model_predict(s, w, NULL, rows, W_SAMPLES, NULL, p, ret.readouts));
     ret.n_values = qr_model_n_values(m);
     CHECK(ret.n_values == 2 + n_watched && qr_model_n_sums(m) == ret.n_values);
     for (size_t i = 0; i < ret.n_values; i++)
@@ -135,7 +135,7 @@ static void test_two_watch(void) {
     qr_fixed sums[4] = {0};
     qr_model_prepare(s, params, NULL);
     CHECK(qr_model_micro_batch(s, w, NULL, &row, &label, 1, NULL, sums, NULL) &&
-          qr_model_predict(s, w, NULL, &row, 1, p, z));
+          qr_model_predict(s, w, NULL, &row, 1, NULL, p, z));
     double want = cos(0.7 * 3.14159265358979 * x) * sin(0.3 * 3.14159265358979);
     CHECK(fabs(qr_model_mean(m, 1, sums, 1) - want) < 1e-14 && fabs(want) > 0.1, "%.17g not %.17g",
           qr_model_mean(m, 1, sums, 1), want);

@@ -193,7 +193,80 @@ static void trajectories(void) {
     printf("trajectories: largest z-score %.2f, of derivatives %.2f\n", worst, worst_grad);
 }
 
+/* Read-out errors: each term's Paulis are turned to Z, and the probabilities of the bits pass
+ * through each qubit's matrix of errors. */
+static double read_with_errors(const struct qr_circuit *c, const double *theta,
+                               const struct qr_observable *o, const double (*errors)[2]) {
+    unsigned n = c->n_qubits, dim = 1u << n;
+    double sum = 0;
+    for (size_t t = 0; t < o->n_terms; t++) {
+        static double complex rho[1 << 2 * NOISY_MAX_QUBITS];
+        struct qr_circuit *turned = qr_circuit_copy(c);
+        const struct qr_qubits on = qr_pauli_qubits(&o->terms[t]);
+        double p[1 << NOISY_MAX_QUBITS], mean = 0;
+        for (unsigned q = 0; q < n; q++) {
+            char letter = qr_qubits_has(&on, q) ? qr_pauli_letter(&o->terms[t], q) : 'Z';
+            struct qr_gate g = {.kind = letter == 'X' ? QR_GATE_Y : QR_GATE_X,
+                                .n_targets = 1,
+                                .n_args = 1,
+                                .targets = {(uint16_t)q},
+                                .args = {{QR_ARG_CONSTANT, letter == 'X' ? -0.5 : 0.5, 0}}};
+            if (letter != 'Z') CHECK(qr_circuit_add(turned, &g, QR_IGNORED) == QR_OK);
+        }
+        noisy_density(turned, theta, NULL, rho);
+        for (unsigned i = 0; i < dim; i++) p[i] = creal(rho[i * dim + i]);
+        for (unsigned q = 0; q < n; q++)
+            for (unsigned i = 0; i < dim; i++) {
+                unsigned bit = 1u << (n - 1 - q);
+                if (i & bit) continue;
+                double zero = p[i], one = p[i | bit];
+                p[i] = zero * (1 - errors[q][0]) + one * errors[q][1];
+                p[i | bit] = zero * errors[q][0] + one * (1 - errors[q][1]);
+            }
+        for (unsigned i = 0; i < dim; i++) {
+            bool odd = false;
+            for (unsigned q = 0; q < n; q++) odd ^= qr_qubits_has(&on, q) && (i >> (n - 1 - q) & 1);
+            mean += odd ? -p[i] : p[i];
+        }
+        sum += o->terms[t].coefficient * mean;
+        qr_circuit_free(turned);
+    }
+    return sum;
+}
+
+static void readout_errors(void) {
+    static const char *const texts[READOUTS] = {"0.5*X0 Z1 - Y2 + 0.25*Z0 Z1 Z2", "Y0 X1 + 2 + Z2"};
+    struct noisy p = {.c = noisy_random_circuit(77, 3, 14, 4), .n_samples = 1};
+    struct qr_err err;
+    struct result r;
+    noisy_random_parameters(78, p.c, p.theta);
+    p.c->n_columns = 0;
+    for (size_t i = 0; i < p.c->n_gates; i++)
+        for (unsigned k = 0; k < p.c->gates[i].n_args; k++)
+            if (p.c->gates[i].args[k].kind == QR_ARG_DATA)
+                p.c->gates[i].args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 0.3, 0};
+    for (size_t k = 0; k < READOUTS; k++)
+        CHECK(qr_observable_parse(texts[k], 3, &p.obs[k], &err) == QR_OK, "%s", err.msg);
+    p.c->readout_errors = qr_xcalloc(3, sizeof *p.c->readout_errors);
+    for (unsigned q = 0; q < 3; q++)
+        p.c->readout_errors[q][0] = 0.02 + 0.1 * q, p.c->readout_errors[q][1] = 0.3 - 0.14 * q;
+    for (int engine = 0; engine < 2; engine++) {
+        CHECK(by(&p,
+                 (struct qr_sim_options){.precision = QR_DOUBLE,
+                                         .isa = qr_isa_best(),
+                                         .engine = engine ? QR_ENGINE_DENSITY : QR_ENGINE_CONES},
+                 0, &r));
+        for (size_t k = 0; k < READOUTS; k++) {
+            double z =
+                read_with_errors(p.c, p.theta, &p.obs[k], (const double(*)[2])p.c->readout_errors);
+            CHECK(fabs(r.z[k] - z) < 1e-13, "%s: %g, not %g", texts[k], r.z[k], z);
+        }
+    }
+    noisy_drop(&p);
+}
+
 int main(void) {
+    readout_errors();
     exact_engines();
     trajectories();
     return t_end();

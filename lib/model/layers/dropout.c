@@ -42,7 +42,7 @@ static bool dropout_forward(const struct qr_layer_state *s, struct qr_layer_work
     const struct qr_layer *l = s->layer;
     size_t all = n * l->n_out;
     (void)pool, (void)gradient;
-    if (draw) draw_factors(l, n, draw, w->z);
+    if (draw && draw->trains) draw_factors(l, n, draw, w->z);
     else
         for (size_t i = 0; i < all; i++) w->z[i] = 1.0;
     for (size_t i = 0; i < all; i++) w->out[i] = w->in[i] * w->z[i];

@@ -91,7 +91,8 @@ struct qr_layer_work {
     struct qr_sim_workspace *watch; /* or NULL */
     double *watched, *watch_z;      /* n_watched for each sample: of all filters, of one */
     double *filter_z, *filter_dx, *direction, *scale;
-    qr_fixed *grad; /* n_params */
+    qr_fixed *grad;      /* n_params */
+    struct qr_draw draw; /* of the last forward pass */
 };
 
 /* What a layer is made for. */
@@ -124,7 +125,7 @@ struct qr_layer_table {
     void (*work_free)(struct qr_layer_work *w);
     size_t (*work_bytes)(const struct qr_layer *l, size_t n);
 
-    /* in -> out. draw: NULL outside of training. gradient: backward will follow. False when a
+    /* in -> out. draw: NULL if nothing is random. gradient: backward will follow. False when a
      * number is not finite or leaves +-2^40. */
     bool (*forward)(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
                     size_t n, const struct qr_draw *draw, bool gradient);

@@ -8,6 +8,7 @@
 #include "base/rows.h"
 #include "circuit/circuit.h"
 #include "model/layers/activation.h"
+#include "sim/method.h"
 
 /* Kind, name in job files, function table: in the file of its name. */
 #define QR_LAYER_ROWS(ROW)                                                                         \
@@ -26,7 +27,9 @@ struct qr_quantum_options {
     const struct qr_circuit *circuit;
     const struct qr_observable *readouts;
     size_t n_readouts;
-    unsigned n_filters; /* at least 1 */
+    unsigned n_filters;    /* at least 1 */
+    enum qr_method method; /* of noise */
+    unsigned n_trajectories;
     /* Observables besides the read-outs, by name: metrics, which do not affect training. */
     const struct qr_observable *watched;
     char *const *watched_names;
@@ -65,6 +68,7 @@ struct qr_layer_options {
 struct qr_draw {
     uint64_t seed, step;
     const uint32_t *sample; /* number in the data of each sample of the micro-batch */
+    bool trains; /* false: an evaluation, in which nothing is dropped; step is not used */
 };
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "exact/random.h"
 #include "model/layers/layer.h"
 
 /* Each Pauli string lies in [-1, 1]. */
@@ -21,6 +22,8 @@ static enum qr_code quantum_compile(struct qr_layer *l, const struct qr_quantum_
                                     const struct qr_layer_context *place, struct qr_err *err) {
     struct qr_layer_quantum *q = &l->quantum;
     struct qr_sim_options sim = place->sim;
+    sim.method = o->method;
+    sim.n_trajectories = o->n_trajectories;
     uint8_t *wanted = NULL;
     if (l->flows) {
         wanted = qr_xcalloc(l->n_in + 1, 1);
@@ -36,10 +39,13 @@ static enum qr_code quantum_compile_watched(struct qr_layer_quantum *q,
                                             const struct qr_quantum_options *o,
                                             const struct qr_layer_context *place,
                                             struct qr_err *err) {
+    struct qr_sim_options sim = place->sim;
+    sim.method = o->method;
+    sim.n_trajectories = o->n_trajectories;
     q->n_watched = o->n_watched;
     if (!q->n_watched) return QR_OK;
     enum qr_code code =
-        qr_sim_compile(q->circuit, o->watched, o->n_watched, &place->sim, &q->watch_plan, err);
+        qr_sim_compile(q->circuit, o->watched, o->n_watched, &sim, &q->watch_plan, err);
     return code == QR_OK ? code : qr_wrap(err, "observables of its metrics");
 }
 
@@ -165,10 +171,21 @@ static struct qr_sim_workspace *filter_workspace(const struct qr_layer_work *w, 
     return w->sim[w->layer->quantum.n_sims == 1 ? 0 : filter];
 }
 
+/* A key for each filter and step, and one for all evaluations. */
+static void set_filter_draw(const struct qr_layer *l, const struct qr_draw *draw, size_t filter,
+                            struct qr_sim_workspace *ws) {
+    uint64_t step = draw->trains ? draw->step : UINT64_MAX;
+    uint32_t circuit = l->number << 10 | (uint32_t)filter; /* at most 1000 filters */
+    qr_sim_set_draw(ws, &(struct qr_sim_draw){
+                            .key = qr_random_u64(draw->seed, QR_RANDOM_TRAJECTORY, circuit, step),
+                            .sample = draw->sample});
+}
+
 static void forward_filter(const struct qr_layer_state *s, struct qr_layer_work *w,
                            struct qr_pool *pool, size_t n, size_t filter, bool gradient) {
     const struct qr_layer_quantum *q = &s->layer->quantum;
     const double *known = q->known ? s->row + filter * q->n_readouts_each : NULL;
+    set_filter_draw(s->layer, &w->draw, filter, filter_workspace(w, filter));
     if (gradient)
         qr_sim_forward_for_gradient(s->bound[filter], filter_workspace(w, filter), pool, w->in,
                                     s->layer->n_in, n, known, w->filter_z);
@@ -184,7 +201,7 @@ static bool quantum_forward(const struct qr_layer_state *s, struct qr_layer_work
     const struct qr_layer *l = s->layer;
     const struct qr_layer_quantum *q = &l->quantum;
     size_t each = q->n_readouts_each;
-    (void)draw;
+    w->draw = draw ? *draw : (struct qr_draw){.seed = 0};
     gradient &= l->learns || l->flows;
     for (size_t f = 0; f < q->n_filters; f++) {
         /* A shared workspace keeps only the last filter's derivatives */
@@ -240,6 +257,7 @@ static bool quantum_watch(const struct qr_layer_state *s, struct qr_layer_work *
     const struct qr_layer_quantum *q = &s->layer->quantum;
     memset(w->watched, 0, n * q->n_watched * sizeof *w->watched);
     for (size_t f = 0; f < q->n_filters; f++) {
+        set_filter_draw(s->layer, &w->draw, f, w->watch);
         qr_sim_forward(s->watch_bound[f], w->watch, pool, w->in, s->layer->n_in, n, w->watch_z);
         for (size_t i = 0; i < n * q->n_watched; i++) w->watched[i] += w->watch_z[i];
     }

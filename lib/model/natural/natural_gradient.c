@@ -283,6 +283,11 @@ static void find_parameter_sets(struct qr_natural_gradient *n) {
 enum qr_code qr_natural_gradient_new(const struct qr_circuit *circuit, enum qr_isa isa,
                                      struct qr_natural_gradient **ret, struct qr_err *err) {
     QR_ASSERT(circuit->n_columns == 0);
+    if (qr_circuit_is_noisy(circuit))
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "quantum-natural-gradient: the circuit has noise channels, and its metric is "
+            "that of pure states; choose another optimizer");
     struct qr_natural_gradient *n = qr_xcalloc(1, sizeof *n);
     n->circuit = qr_circuit_copy(circuit);
     enum qr_code code = find_blocks(n, err);
