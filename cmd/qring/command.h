@@ -27,6 +27,7 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv);
 int qr_command_predict(const struct qr_command *self, int argc, char **argv);
 int qr_command_evaluate(const struct qr_command *self, int argc, char **argv);
 int qr_command_gradient(const struct qr_command *self, int argc, char **argv);
+int qr_command_sample(const struct qr_command *self, int argc, char **argv);
 int qr_command_validate(const struct qr_command *self, int argc, char **argv);
 int qr_command_status(const struct qr_command *self, int argc, char **argv);
 int qr_command_show(const struct qr_command *self, int argc, char **argv);
@@ -38,8 +39,9 @@ int qr_command_certs(const struct qr_command *self, int argc, char **argv);
 int qr_completion(const struct qr_command *all, size_t n, const struct qr_command *self, int argc,
                   char **argv);
 extern const char qr_help_run[], qr_help_sweep[], qr_help_infer[], qr_help_predict[],
-    qr_help_evaluate[], qr_help_gradient[], qr_help_validate[], qr_help_status[], qr_help_show[],
-    qr_help_export[], qr_help_import[], qr_help_weights[], qr_help_certs[], qr_help_completion[];
+    qr_help_evaluate[], qr_help_gradient[], qr_help_sample[], qr_help_validate[], qr_help_status[],
+    qr_help_show[], qr_help_export[], qr_help_import[], qr_help_weights[], qr_help_certs[],
+    qr_help_completion[];
 
 /* Lines that the help texts of evaluate, infer and predict share. */
 #define QR_HELP_JOB_WEIGHTS                                                                        \
@@ -182,6 +184,10 @@ void qr_put_evaluation(struct qr_json_writer *w, const struct qr_evaluation *e);
  * No header for n = 0. */
 void qr_put_csv_header(struct qr_buf *b, const char *name, size_t n);
 void qr_put_csv_values(struct qr_buf *b, const double *v, size_t n);
+/* Reads positions in the training set, "0,3"; text NULL: all. ret: freed by the caller, also after
+ * a failure, when it may be NULL. */
+QR_MUST_CHECK enum qr_code qr_read_samples(const char *text, size_t n_train, size_t **ret,
+                                           size_t *ret_n, struct qr_err *err);
 
 /* Prints text that may contain names and paths from files: control characters except newlines are
  * escaped (base/text.h). */

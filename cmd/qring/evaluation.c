@@ -326,3 +326,33 @@ void qr_put_csv_header(struct qr_buf *b, const char *name, size_t n) {
 void qr_put_csv_values(struct qr_buf *b, const double *v, size_t n) {
     for (size_t i = 0; i < n; i++) qr_buf_printf(b, ",%.17g", v[i]);
 }
+
+enum qr_code qr_read_samples(const char *text, size_t n_train, size_t **ret, size_t *ret_n,
+                             struct qr_err *err) {
+    size_t n = 0, *list;
+    if (!text) {
+        list = qr_xcalloc(n_train, sizeof *list);
+        for (size_t i = 0; i < n_train; i++) list[i] = i;
+        *ret = list;
+        *ret_n = n_train;
+        return QR_OK;
+    }
+    list = qr_xcalloc(strlen(text) + 1, sizeof *list);
+    for (const char *s = text;; s++) {
+        size_t len = strcspn(s, ",");
+        qr_auto(qr_free_p) char *one = qr_xstrndup(s, len);
+        uint64_t v;
+        if (!qr_parse_u64(one, &v) || v >= n_train) {
+            free(list);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "--samples: '%.40s' is not a position in the training set (0 ... %zu)",
+                           one, n_train - 1);
+        }
+        list[n++] = v;
+        s += len;
+        if (!*s) break;
+    }
+    *ret = list;
+    *ret_n = n;
+    return QR_OK;
+}

@@ -35,36 +35,6 @@ const char qr_help_gradient[] =
     "the weights, parameters in natural symbol order; with k > 1 outputs it has a leading axis "
     "k.\n";
 
-static enum qr_code read_samples(const char *text, size_t n_train, size_t **ret, size_t *ret_n,
-                                 struct qr_err *err) {
-    size_t n = 0, *list;
-    if (!text) {
-        list = qr_xcalloc(n_train, sizeof *list);
-        for (size_t i = 0; i < n_train; i++) list[i] = i;
-        *ret = list;
-        *ret_n = n_train;
-        return QR_OK;
-    }
-    list = qr_xcalloc(strlen(text) + 1, sizeof *list);
-    for (const char *s = text;; s++) {
-        size_t len = strcspn(s, ",");
-        qr_auto(qr_free_p) char *one = qr_xstrndup(s, len);
-        uint64_t v;
-        if (!qr_parse_u64(one, &v) || v >= n_train) {
-            free(list);
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "--samples: '%.40s' is not a position in the training set (0 ... %zu)",
-                           one, n_train - 1);
-        }
-        list[n++] = v;
-        s += len;
-        if (!*s) break;
-    }
-    *ret = list;
-    *ret_n = n;
-    return QR_OK;
-}
-
 static void print_line(struct qr_buf *line) {
     qr_buf_puts(line, "\n");
     fwrite(line->p, 1, line->n, stdout);
@@ -177,7 +147,7 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK) code = qr_load_workload(words.v[0], &set, isa, threads, &l, &err);
     if (code == QR_OK && weights)
         code = qr_workload_weights(&l.load, weights, l.load.initial, &err);
-    if (code == QR_OK) code = read_samples(samples, l.load.data.n_train, &sample, &n, &err);
+    if (code == QR_OK) code = qr_read_samples(samples, l.load.data.n_train, &sample, &n, &err);
     if (code == QR_OK)
         code = strcmp(of, "loss") == 0
                    ? print_loss_gradient(&l, l.load.initial, sample, n, &err)

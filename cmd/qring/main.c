@@ -31,6 +31,8 @@ static const struct qr_command commands[] = {
     {"gradient", "gradient [JOB] [--of loss|prediction]",
      "exact derivatives as JSON, to check against other programs", qr_help_gradient,
      qr_command_gradient},
+    {"sample", "sample [JOB] [--shots N]", "bit strings drawn from the circuit's final states",
+     qr_help_sample, qr_command_sample},
     {"validate", "validate [JOB] [--price-per-cpu-hour P]",
      "check ring, names, buckets, memory, time and cost before a run", qr_help_validate,
      qr_command_validate},

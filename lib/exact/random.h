@@ -23,6 +23,9 @@ enum qr_random_purpose {
     /* a = circuit (layer and filter), b = step: the draw is a key. With it: TRAJECTORY, a = half
      * the number of a channel (word 0 of the pair: even), b = sample * 2^32 + trajectory */
     QR_RANDOM_TRAJECTORY = 12,
+    /* with the same key: SHOT, a = group of observables, b as above: the draw is a key. With it:
+     * SHOT, a = 0 for the bits, 1 + half the qubit for read-out errors, b = shot */
+    QR_RANDOM_SHOT = 13,
 };
 
 /* One block: four 32-bit words of output from a key and a counter. */

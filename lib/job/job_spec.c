@@ -35,6 +35,7 @@ static size_t default_micro_batch_size(const struct qr_job *job) {
     const struct qr_quantum_options *q = &job->layers[first].quantum;
     any.method = q->method;
     any.n_trajectories = q->n_trajectories;
+    any.shots = q->shots;
     if (qr_sim_compile(q->circuit, q->readouts, q->n_readouts, &any, &plan, &err) != QR_OK)
         return 1;
     size_t size = qr_sim_micro_batch_size(plan, job->train.batch_size);

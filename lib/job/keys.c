@@ -133,6 +133,11 @@ static const struct qr_job_key layer_keys[] = {
         CHOICE(qr_layer_options, quantum.method, qr_method_names), .of = "quantum"),
     KEY("trajectories", "trajectories per sample of that method",
         UNSIGNED(qr_layer_options, quantum.n_trajectories, 1, 0x1p20), .of = "quantum"),
+    KEY("shots",
+        "bit strings per sample and basis: read-outs are means over them; 0: exact. Derivatives "
+        "stay "
+        "those of the exact expectation values, or with noise of the trajectories",
+        UNSIGNED(qr_layer_options, quantum.shots, 0, 0x1p24), .of = "quantum"),
     KEY("watch", "named observables, computed as metrics only", AT(qr_layer_options, quantum),
         OTHER("object of observables", TABLE(OBSERVABLE)), .of = "quantum", .dependent = true,
         .read = qr_job_read_watched),

@@ -18,12 +18,12 @@
 static const struct {
     enum qr_engine kind;
     const struct qr_sim_engine *engine;
-    bool plain, noisy; /* supports circuits without and with noise channels */
+    bool plain, noisy, shots; /* supports circuits without and with noise channels; shots */
 } engines[] = {
-    {QR_ENGINE_CONES, &qr_cones_engine, true, true},
-    {QR_ENGINE_STREAMING, &qr_streaming_engine, true, false},
-    {QR_ENGINE_DENSITY, &qr_density_engine, false, true},
-    {QR_ENGINE_STATEVECTOR, &qr_statevector_engine, true, true},
+    {QR_ENGINE_CONES, &qr_cones_engine, true, true, false},
+    {QR_ENGINE_STREAMING, &qr_streaming_engine, true, false, false},
+    {QR_ENGINE_DENSITY, &qr_density_engine, false, true, false},
+    {QR_ENGINE_STATEVECTOR, &qr_statevector_engine, true, true, true},
 };
 enum { N_ENGINES = sizeof engines / sizeof *engines };
 
@@ -90,6 +90,8 @@ static struct qr_sim_plan *sim_new_plan(const struct qr_circuit *circuit, size_t
     p->engine_requested = opt->engine != QR_ENGINE_AUTO;
     p->method = opt->method;
     p->n_trajectories = opt->n_trajectories ? opt->n_trajectories : QR_TRAJECTORIES;
+    p->shots = opt->shots;
+    if (p->shots && p->shots < p->n_trajectories) p->n_trajectories = p->shots;
     snprintf(p->why, sizeof p->why, "requested by name");
     return p;
 }
@@ -140,10 +142,14 @@ static enum qr_code sim_choose_engine(struct qr_sim_plan *p, const struct qr_cir
                                       enum qr_engine wanted, struct qr_err *err) {
     for (size_t i = 0; i < N_ENGINES; i++) {
         const struct qr_sim_engine *e = engines[i].engine;
-        bool suits = p->n_channels ? engines[i].noisy : engines[i].plain;
+        bool suits = (p->n_channels ? engines[i].noisy : engines[i].plain) &&
+                     (!p->shots || engines[i].shots);
         if (p->engine_requested ? engines[i].kind != wanted : !suits) continue;
         if (!suits)
-            snprintf(p->why, sizeof p->why, "the circuit has %snoise", p->n_channels ? "" : "no ");
+            snprintf(p->why, sizeof p->why, "%s",
+                     p->shots        ? "shots need a state vector"
+                     : p->n_channels ? "the circuit has noise"
+                                     : "the circuit has no noise");
         else if (p->n_qubits > e->max_qubits)
             snprintf(p->why, sizeof p->why, "at most %u qubits", e->max_qubits);
         else if (e->plan(p, circuit, obs, n_obs)) {
@@ -179,6 +185,11 @@ static enum qr_code sim_compile(const struct qr_circuit *circuit,
     p->lowered = lowered;
     qr_circuit_zero_gradient(plain, observables, n_observables, p->zero_gradient);
     sim_set_channels(p, plain);
+    if (p->shots && plain->readout_errors) {
+        size_t bytes = p->n_qubits * sizeof *p->readout_errors;
+        p->readout_errors = qr_xcalloc(1, bytes);
+        memcpy(p->readout_errors, plain->readout_errors, bytes);
+    }
     sim_set_wanted(p, circuit, observables, n_observables, opt->wanted);
     enum qr_code code = sim_choose_engine(p, plain, observables, n_observables, opt->engine, err);
     if (code == QR_OK) code = sim_check_memory(p, err);
@@ -192,7 +203,7 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                             const struct qr_sim_options *opt, struct qr_sim_plan **ret,
                             struct qr_err *err) {
     struct qr_observable *read = NULL;
-    if (!circuit->readout_errors)
+    if (!circuit->readout_errors || opt->shots) /* Shots have errors of their own. */
         return sim_compile(circuit, observables, n_observables, opt, ret, err);
     QR_TRY(qr_readouts_with_errors(observables, n_observables,
                                    (const double(*)[2])circuit->readout_errors, &read, err));
@@ -209,6 +220,7 @@ void qr_sim_plan_free(struct qr_sim_plan *p) {
     for (size_t i = 0; i < p->n_channels; i++) qr_channel_fini(&p->channels[i]);
     free(p->channels);
     free(p->channel_needs);
+    free(p->readout_errors);
     free(p->zero_gradient);
     free(p->wanted);
     free(p);
@@ -299,6 +311,13 @@ bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
     if (!b->plan->engine->backward(b, ws, pool, direction, scale, ret_grad, dx)) return false;
     if (b->plan->lowered && b->plan->inputs_wanted) qr_workspace_raise(ws, ret_dx);
     return true;
+}
+
+bool qr_sim_sample(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                   const double *x, size_t x_stride, size_t n_samples, uint64_t *ret) {
+    QR_ASSERT(b->plan->shots);
+    x = sim_lower(b, ws, x, &x_stride, n_samples);
+    return b->plan->engine->sample(b, ws, pool, x, x_stride, n_samples, ret);
 }
 
 void qr_sim_states(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,

@@ -55,6 +55,10 @@ struct qr_sim_options {
     const uint8_t *wanted;
     enum qr_method method;   /* of circuits with noise channels; ignored without */
     unsigned n_trajectories; /* per sample; 0: QR_TRAJECTORIES */
+    /* Read-outs are means of so many bit strings, drawn from the state in the basis of each set of
+     * observables that can be measured together; 0: exact expectation values. Derivatives stay
+     * those of the exact expectation values (of the trajectories). Needs a state vector. */
+    unsigned shots;
 };
 
 struct qr_sim_plan;      /* the compiled circuit; immutable */
@@ -153,6 +157,17 @@ void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_wor
 QR_MUST_CHECK bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                                    struct qr_pool *pool, const double *direction,
                                    const double *scale, qr_fixed *ret_grad, double *ret_dx);
+
+/* Draws bit strings, for a plan with shots: in the order of trajectories, all of the first sample
+ * before those of the next.
+ *
+ * Args:     x, x_stride, n_samples  as in qr_sim_forward
+ *           ret  n_samples * shots strings: bit n_qubits - 1 - q is that of qubit q
+ * Returns:  false: a number is not finite
+ */
+QR_MUST_CHECK bool qr_sim_sample(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
+                                 struct qr_pool *pool, const double *x, size_t x_stride,
+                                 size_t n_samples, uint64_t *ret);
 
 /* Computes the final states of a micro-batch, for a plan with QR_ENGINE_STATEVECTOR.
  *

@@ -29,7 +29,7 @@ struct qr_quantum_options {
     size_t n_readouts;
     unsigned n_filters;    /* at least 1 */
     enum qr_method method; /* of noise */
-    unsigned n_trajectories;
+    unsigned n_trajectories, shots;
     /* Observables besides the read-outs, by name: metrics, which do not affect training. */
     const struct qr_observable *watched;
     char *const *watched_names;

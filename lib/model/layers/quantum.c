@@ -18,12 +18,19 @@ static double largest_readout(const struct qr_observable *o, size_t n) {
     return most;
 }
 
-static enum qr_code quantum_compile(struct qr_layer *l, const struct qr_quantum_options *o,
-                                    const struct qr_layer_context *place, struct qr_err *err) {
-    struct qr_layer_quantum *q = &l->quantum;
+static struct qr_sim_options quantum_sim(const struct qr_quantum_options *o,
+                                         const struct qr_layer_context *place) {
     struct qr_sim_options sim = place->sim;
     sim.method = o->method;
     sim.n_trajectories = o->n_trajectories;
+    sim.shots = o->shots;
+    return sim;
+}
+
+static enum qr_code quantum_compile(struct qr_layer *l, const struct qr_quantum_options *o,
+                                    const struct qr_layer_context *place, struct qr_err *err) {
+    struct qr_layer_quantum *q = &l->quantum;
+    struct qr_sim_options sim = quantum_sim(o, place);
     uint8_t *wanted = NULL;
     if (l->flows) {
         wanted = qr_xcalloc(l->n_in + 1, 1);
@@ -39,9 +46,7 @@ static enum qr_code quantum_compile_watched(struct qr_layer_quantum *q,
                                             const struct qr_quantum_options *o,
                                             const struct qr_layer_context *place,
                                             struct qr_err *err) {
-    struct qr_sim_options sim = place->sim;
-    sim.method = o->method;
-    sim.n_trajectories = o->n_trajectories;
+    const struct qr_sim_options sim = quantum_sim(o, place);
     q->n_watched = o->n_watched;
     if (!q->n_watched) return QR_OK;
     enum qr_code code =

@@ -97,8 +97,9 @@ struct qr_sim_plan {
     uint8_t *zero_gradient; /* n_params: 1 if no observable depends on it */
     uint8_t *wanted;        /* n_columns: 1 if derivatives by it are requested; NULL: none */
     enum qr_method method;
-    unsigned n_trajectories;
-    size_t n_channels; /* noise channels of the circuit; 0: a circuit without noise */
+    unsigned n_trajectories, shots;
+    double (*readout_errors)[2]; /* of shots, per qubit; NULL: none */
+    size_t n_channels;           /* noise channels of the circuit; 0: a circuit without noise */
     struct qr_channel *channels;
     bool *channel_needs; /* n_channels: some observable depends on one of its parameters */
     bool inputs_wanted;  /* by a column of the circuit itself, before lowering */

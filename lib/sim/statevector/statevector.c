@@ -42,6 +42,7 @@ static void statevector_buffers(struct qr_buffers *r, struct qr_sim_workspace *w
                     &ws->mixed);
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->scratch, &ws->scratch);
     if (p->n_channels) qr_trajectories_buffers(r, ws);
+    if (p->shots) qr_shots_buffers(r, ws);
 }
 
 static void statevector_begin(struct qr_sim_workspace *workspace) {
@@ -67,6 +68,44 @@ static void statevector_set_samples(struct qr_statevector_workspace *ws, const d
         memcpy(ws->x + s * n, x + s * x_stride, n * sizeof *x);
 }
 
+static struct qr_shot_source shots_of_sample(const struct qr_sweep *r, size_t lane) {
+    return (struct qr_shot_source){
+        .lane = lane, .sample = (uint32_t)(r->first + lane), .n = r->p->shots};
+}
+
+/* Read-outs as means over shots. */
+static void measure_group(const struct qr_sweep *r, double *ret_z) {
+    const struct qr_sim_plan *p = r->p;
+    for (size_t l = 0; l < r->n; l++) {
+        const struct qr_shot_source from = shots_of_sample(r, l);
+        double *z = ret_z + (r->first + l) * p->n_readouts;
+        memcpy(z, r->v->shots->constants, p->n_readouts * sizeof *z);
+        bool fine = qr_shots_measure(r->ws, &from, z);
+        for (size_t k = 0; k < p->n_readouts && !fine; k++) z[k] = __builtin_nan("");
+    }
+}
+
+static bool statevector_sample(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                               struct qr_pool *pool, const double *x, size_t x_stride,
+                               size_t n_samples, uint64_t *ret) {
+    struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
+    const struct qr_sim_plan *p = b->plan;
+    size_t per = qr_statevector_group(p);
+    bool fine = true;
+    statevector_set_samples(ws, x, x_stride, n_samples);
+    if (ws->noise) return qr_trajectories_sample(b, ws, pool, n_samples, ret);
+    ws->phi_group = QR_NO_GROUP;
+    for (size_t g = 0; g * per < n_samples; g++) {
+        struct qr_sweep r = statevector_sweep_of(b, ws, pool, g);
+        qr_sweep_forward(&r);
+        for (size_t l = 0; l < r.n; l++) {
+            const struct qr_shot_source from = shots_of_sample(&r, l);
+            fine &= qr_shots_draw(ws, &from, ret + (r.first + l) * p->shots);
+        }
+    }
+    return fine;
+}
+
 static void statevector_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
                                 struct qr_pool *pool, const double *x, size_t x_stride,
                                 size_t n_samples, bool gradient, const double *direction,
@@ -84,31 +123,15 @@ static void statevector_forward(const struct qr_sim_bound *b, struct qr_sim_work
         struct qr_sweep r = statevector_sweep_of(b, ws, pool, g);
         qr_sweep_forward(&r);
         ws->phi_group = (int64_t)g;
+        if (p->shots) {
+            measure_group(&r, ret_z);
+            continue;
+        }
         qr_sweep_expect(&r);
         for (size_t s = 0; s < r.n; s++)
             for (size_t k = 0; k < p->n_readouts; k++)
                 ret_z[(r.first + s) * p->n_readouts + k] =
                     qr_statevector_readout(ws, k * QR_LANES + s);
-    }
-}
-
-/* Copies the amplitudes of one sample, in the order of qubits. sample: its lane where lanes are
- * samples. */
-static void statevector_copy_state(const struct qr_statevector_workspace *ws, size_t sample,
-                                   double *ret) {
-    const struct qr_sim_plan *p = ws->head.plan;
-    const struct qr_statevector *v = p->statevector;
-    bool turned = v->tile_bits < p->cell_bits;
-    unsigned lane_bits = p->lanes_are_samples ? 0 : QR_LANE_BITS;
-    for (uint64_t i = 0; i < UINT64_C(1) << p->n_qubits; i++) {
-        uint64_t at = 0;
-        for (unsigned q = 0; q < p->n_qubits; q++)
-            at |= (i >> (p->n_qubits - 1 - q) & 1) << v->final_bit[q];
-        uint64_t cell = at >> lane_bits;
-        size_t lane = lane_bits ? at % QR_LANES : sample;
-        if (turned) cell = qr_cell_at(cell);
-        ret[2 * i] = qr_element(p, ws->phi, cell * 2 * QR_LANES + lane);
-        ret[2 * i + 1] = qr_element(p, ws->phi, (cell * 2 + 1) * QR_LANES + lane);
     }
 }
 
@@ -123,7 +146,7 @@ static void statevector_states(const struct qr_sim_bound *b, struct qr_sim_works
         struct qr_sweep r = statevector_sweep_of(b, ws, pool, g);
         qr_sweep_forward(&r);
         for (size_t s = 0; s < r.n; s++)
-            statevector_copy_state(ws, s, ret + ((r.first + s) << (b->plan->n_qubits + 1)));
+            qr_statevector_copy_state(ws, s, ret + ((r.first + s) << (b->plan->n_qubits + 1)));
     }
 }
 
@@ -199,6 +222,7 @@ static bool statevector_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
     qr_plan_fuse(p, c, 1, NULL);
     qr_plan_passes(p, obs, n_obs);
     qr_trajectories_plan(p);
+    if (p->shots) qr_shots_plan(p, obs, n_obs);
     return true;
 }
 
@@ -210,6 +234,7 @@ static void statevector_plan_free(struct qr_sim_plan *p) {
     free(v->terms);
     free(v->runs);
     free(v->site_channels);
+    qr_shots_plan_free(v->shots);
     free(v);
     p->statevector = NULL;
 }
@@ -243,6 +268,7 @@ const struct qr_sim_engine qr_statevector_engine = {
     .workspace_begin = statevector_begin,
     .forward = statevector_forward,
     .backward = statevector_backward,
+    .sample = statevector_sample,
     .states = statevector_states,
     .report = qr_statevector_report,
 };

@@ -72,6 +72,7 @@ struct qr_statevector {
     bool tiles_observe;
     size_t n_wide;
     size_t n_noisy, n_branches; /* numbers of noise_slot and branch indices */
+    struct qr_shots *shots;     /* NULL: exact read-outs */
     uint32_t *site_channels;    /* per number of a draw: channel of Pauli errors, or QR_NO_SLOT */
     /* bit of each qubit in the final state: the first four are lanes unless lanes are samples */
     uint8_t final_bit[QR_FUSED_QUBITS];
@@ -113,6 +114,7 @@ struct qr_statevector_workspace {
     qr_fixed *mixed;               /* n_mixed * max_samples * QR_CROSS */
     double *scratch;               /* n_params */
     struct qr_trajectories *noise; /* NULL: no channels */
+    struct qr_shot_buffers *shots; /* NULL: no shots */
 };
 
 /* ---- one sweep over one group ---- */
@@ -162,6 +164,9 @@ double qr_statevector_readout(struct qr_statevector_workspace *ws, size_t at);
 void qr_statevector_clear_sums(struct qr_statevector_workspace *ws);
 /* Adds the slots' sums; false: a number was out of range. */
 bool qr_statevector_add_slots(struct qr_statevector_workspace *ws);
+/* Copies the amplitudes of one lane, or, where lanes are amplitudes, of the state, in the order of
+ * qubits: real and imaginary part of each. */
+void qr_statevector_copy_state(const struct qr_statevector_workspace *ws, size_t lane, double *ret);
 /* Cross numbers of shapes with per-sample sums. */
 void qr_statevector_collect_mixed(struct qr_sweep *r);
 void qr_statevector_sum_mixed(struct qr_statevector_workspace *ws);
@@ -230,6 +235,49 @@ size_t qr_noise_numbers_size(const struct qr_sim_plan *p);
 void qr_noise_correct(struct qr_sweep *r, const struct qr_plan_step *st,
                       const double (*acc)[QR_LANES], const double *sum, struct qr_sweep_slot *slot);
 
+/* ---- shots.c ---- */
+
+/* Observables that one basis measures. */
+struct qr_shot_group {
+    struct qr_qubits x, y; /* qubits that are measured in these bases; others in that of Z */
+    size_t first_term, n_terms;
+};
+struct qr_shot_term {
+    uint32_t readout;
+    double coefficient;
+    uint64_t parity; /* bits of a string, in the order of qubits */
+};
+struct qr_shots {
+    size_t n_groups, n_terms;
+    struct qr_shot_group *groups;
+    struct qr_shot_term *terms;
+    double *constants;     /* per read-out */
+    uint64_t (*errors)[2]; /* per qubit: thresholds of reading 1 for 0, and 0 for 1; NULL: none */
+};
+struct qr_shot_buffers {
+    double *state, *sums; /* 2 * 2^n, 2^n */
+    uint64_t *strings;    /* shots */
+    double *z;            /* n_readouts */
+};
+/* A trajectory, or a sample without noise, in a lane of a group whose states are in phi. */
+struct qr_shot_source {
+    size_t lane;
+    uint32_t sample, trajectory; /* index in the micro-batch; number */
+    unsigned first, n;           /* shots */
+};
+void qr_shots_plan(struct qr_sim_plan *p, const struct qr_observable *obs, size_t n_obs);
+void qr_shots_plan_free(struct qr_shots *s);
+void qr_shots_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws);
+/* z[r] += sum over shots of the terms' signs times coefficients. */
+bool qr_shots_measure(struct qr_statevector_workspace *ws, const struct qr_shot_source *from,
+                      double *z);
+/* Draws strings in the basis of Z. False: the state is not finite. */
+bool qr_shots_draw(struct qr_statevector_workspace *ws, const struct qr_shot_source *from,
+                   uint64_t *ret);
+/* Shots of a trajectory of n: first and number. */
+void qr_shots_of(const struct qr_sim_plan *p, uint32_t trajectory, unsigned *ret_first,
+                 unsigned *ret_n);
+
 /* noise_branches.c */
 /* Draws the operator of each lane and sets the step's numbers; keeps phi for the backward sweep. */
 void qr_branch_forward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi);
@@ -243,6 +291,9 @@ void qr_trajectories_plan(struct qr_sim_plan *p);
 void qr_trajectories_bound_buffers(struct qr_buffers *r, struct qr_sim_bound *b);
 void qr_trajectories_bind(struct qr_sim_bound *b);
 void qr_trajectories_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws);
+/* As qr_sim_sample. */
+bool qr_trajectories_sample(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
+                            struct qr_pool *pool, size_t n_samples, uint64_t *ret);
 void qr_trajectories_forward(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
                              struct qr_pool *pool, size_t n_samples, bool gradient, double *ret_z);
 /* As of the engine. */

@@ -91,3 +91,21 @@ bool qr_statevector_add_slots(struct qr_statevector_workspace *ws) {
     }
     return !bad;
 }
+
+void qr_statevector_copy_state(const struct qr_statevector_workspace *ws, size_t sample,
+                               double *ret) {
+    const struct qr_sim_plan *p = ws->head.plan;
+    const struct qr_statevector *v = p->statevector;
+    bool turned = v->tile_bits < p->cell_bits;
+    unsigned lane_bits = p->lanes_are_samples ? 0 : QR_LANE_BITS;
+    for (uint64_t i = 0; i < UINT64_C(1) << p->n_qubits; i++) {
+        uint64_t at = 0;
+        for (unsigned q = 0; q < p->n_qubits; q++)
+            at |= (i >> (p->n_qubits - 1 - q) & 1) << v->final_bit[q];
+        uint64_t cell = at >> lane_bits;
+        size_t lane = lane_bits ? at % QR_LANES : sample;
+        if (turned) cell = qr_cell_at(cell);
+        ret[2 * i] = qr_element(p, ws->phi, cell * 2 * QR_LANES + lane);
+        ret[2 * i + 1] = qr_element(p, ws->phi, (cell * 2 + 1) * QR_LANES + lane);
+    }
+}

@@ -153,7 +153,8 @@ static void list_rows(const struct qr_sim_bound *b, struct qr_statevector_worksp
     for (uint32_t s = 0; s < n_samples; s++) {
         struct qr_trajectory *clean = NULL;
         for (uint32_t i = 0; i < p->n_trajectories; i++) {
-            bool errors = p->statevector->n_branches || qr_noise_draw_row(b, ws, s, i, t->outcomes);
+            bool errors = p->statevector->n_branches || p->shots ||
+                          qr_noise_draw_row(b, ws, s, i, t->outcomes);
             if (!errors && clean) {
                 clean->weight += one;
                 continue;
@@ -208,6 +209,48 @@ static struct qr_sweep rows_sweep(const struct qr_sim_bound *b, struct qr_statev
     return r;
 }
 
+/* Read-outs as means over the shots of each row, whose trajectories are not merged. */
+static void measure_rows(const struct qr_sweep *r, double *ret_z) {
+    const struct qr_sim_plan *p = r->p;
+    struct qr_trajectories *t = r->ws->noise;
+    double *own = r->ws->shots->z;
+    for (size_t l = 0; l < r->n; l++) {
+        const struct qr_trajectory *row = &t->rows[r->first + l];
+        struct qr_shot_source from = {.lane = l, .sample = row->sample, .trajectory = row->number};
+        qr_shots_of(p, row->number, &from.first, &from.n);
+        memset(own, 0, p->n_readouts * sizeof *own);
+        bool fine = qr_shots_measure(r->ws, &from, own);
+        for (size_t k = 0; k < p->n_readouts; k++) {
+            ret_z[row->sample * p->n_readouts + k] += fine ? own[k] : (double)__builtin_nanf("");
+            if (t->values)
+                t->values[(r->first + l) * values_stride(p) + k] =
+                    own[k] * p->shots / (from.n ? from.n : 1);
+        }
+    }
+}
+
+bool qr_trajectories_sample(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
+                            struct qr_pool *pool, size_t n_samples, uint64_t *ret) {
+    const struct qr_sim_plan *p = b->plan;
+    struct qr_trajectories *t = ws->noise;
+    size_t per = qr_statevector_group(p);
+    bool fine = !b->statevector->invalid;
+    list_rows(b, ws, n_samples);
+    ws->phi_group = QR_NO_GROUP;
+    for (size_t g = 0; g * per < t->n_rows; g++) {
+        struct qr_sweep r = rows_sweep(b, ws, pool, g);
+        qr_sweep_forward(&r);
+        for (size_t l = 0; l < r.n; l++) {
+            const struct qr_trajectory *row = &t->rows[r.first + l];
+            struct qr_shot_source from = {
+                .lane = l, .sample = row->sample, .trajectory = row->number};
+            qr_shots_of(p, row->number, &from.first, &from.n);
+            fine &= qr_shots_draw(ws, &from, ret + (size_t)row->sample * p->shots + from.first);
+        }
+    }
+    return fine;
+}
+
 void qr_trajectories_forward(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
                              struct qr_pool *pool, size_t n_samples, bool gradient, double *ret_z) {
     const struct qr_sim_plan *p = b->plan;
@@ -215,11 +258,18 @@ void qr_trajectories_forward(const struct qr_sim_bound *b, struct qr_statevector
     size_t per = qr_statevector_group(p);
     list_rows(b, ws, n_samples);
     memset(ret_z, 0, n_samples * p->n_readouts * sizeof *ret_z);
+    for (size_t s = 0; p->shots && s < n_samples; s++)
+        memcpy(ret_z + s * p->n_readouts, p->statevector->shots->constants,
+               p->n_readouts * sizeof *ret_z);
     for (size_t g = 0; g * per < t->n_rows; g++) {
         struct qr_sweep r = rows_sweep(b, ws, pool, g);
         r.gradient = gradient && (g + 1) * per >= t->n_rows; /* the others are repeated */
         qr_sweep_forward(&r);
         ws->phi_group = (int64_t)g;
+        if (p->shots) {
+            measure_rows(&r, ret_z);
+            continue;
+        }
         qr_sweep_expect(&r);
         for (size_t l = 0; l < r.n; l++)
             for (size_t k = 0; k < p->n_readouts; k++) {
