@@ -100,6 +100,10 @@ static void add_circuit(struct qr_job_canonical *c, const struct qr_quantum_opti
         qr_buf_printf(v, "%s, %u trajectories", qr_method_names[q->method], q->n_trajectories);
         add_nth(c, "noise", n, v);
     }
+    if (q->gradient) {
+        qr_buf_puts(v, "parameter-shift");
+        add_nth(c, "gradient", n, v);
+    }
     if (q->shots) {
         qr_buf_printf(v, "%u", q->shots);
         add_nth(c, "shots", n, v);

@@ -103,6 +103,8 @@ static const struct qr_job_key profile_keys[] = {
 
 /* ---- model ---- */
 
+static const char *const gradients[] = {"adjoint", "parameter-shift"};
+
 static const struct qr_job_key layer_keys[] = {
     KEY("layer", "kind of layer", CHOICE(qr_layer_options, kind, qr_layer_names), .required = true,
         .aliases = QR_JOB_LAYER),
@@ -133,10 +135,12 @@ static const struct qr_job_key layer_keys[] = {
         CHOICE(qr_layer_options, quantum.method, qr_method_names), .of = "quantum"),
     KEY("trajectories", "trajectories per sample of that method",
         UNSIGNED(qr_layer_options, quantum.n_trajectories, 1, 0x1p20), .of = "quantum"),
-    KEY("shots",
-        "bit strings per sample and basis: read-outs are means over them; 0: exact. Derivatives "
-        "stay "
-        "those of the exact expectation values, or with noise of the trajectories",
+    KEY("gradient",
+        "adjoint: derivatives of the exact expectation values, or with noise of the trajectories; "
+        "parameter-shift: from shifted read-outs with shots and trajectories of their own, as "
+        "devices compute them",
+        CHOICE(qr_layer_options, quantum.gradient, gradients), .of = "quantum"),
+    KEY("shots", "bit strings per sample and basis: read-outs are means over them; 0: exact",
         UNSIGNED(qr_layer_options, quantum.shots, 0, 0x1p24), .of = "quantum"),
     KEY("watch", "named observables, computed as metrics only", AT(qr_layer_options, quantum),
         OTHER("object of observables", TABLE(OBSERVABLE)), .of = "quantum", .dependent = true,

@@ -1,236 +1,43 @@
-/* sim/sim.c — compiles a circuit with the first engine that supports it, and forwards all other
- * calls to that engine. Start reading at qr_sim_compile(). */
+/* sim/sim.c — the public functions: they forward to the plan's engine, around the lowered circuit's
+ * samples, read-out errors and parameter shifts. Start reading at qr_sim_compile(). */
 #include "sim/sim.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "sim/cones/cones.h"
-#include "sim/density/density.h"
+#include "sim/compile.h"
 #include "sim/fusion/bind.h"
 #include "sim/fusion/workspace.h"
 #include "sim/readout_errors.h"
-#include "sim/statevector/statevector.h"
-#include "sim/streaming/streaming.h"
-
-/* In the order of preference; the last supports any circuit of at most its max_qubits. */
-static const struct {
-    enum qr_engine kind;
-    const struct qr_sim_engine *engine;
-    bool plain, noisy, shots; /* supports circuits without and with noise channels; shots */
-} engines[] = {
-    {QR_ENGINE_CONES, &qr_cones_engine, true, true, false},
-    {QR_ENGINE_STREAMING, &qr_streaming_engine, true, false, false},
-    {QR_ENGINE_DENSITY, &qr_density_engine, false, true, false},
-    {QR_ENGINE_STATEVECTOR, &qr_statevector_engine, true, true, true},
-};
-enum { N_ENGINES = sizeof engines / sizeof *engines };
-
-const char *const qr_method_names[] = {"auto", "exact", "density", "trajectories"};
-
-/* Formats a number that may exceed 64 bits. */
-static const char *format_u128(unsigned __int128 x, char buffer[48]) {
-    char *p = buffer + 47;
-    *p = 0;
-    do *--p = (char)('0' + (int)(x % 10));
-    while (x /= 10);
-    return p;
-}
-
-static enum qr_code sim_check_memory(const struct qr_sim_plan *p, struct qr_err *err) {
-    char digits[48];
-    bool twice = p->precision == QR_DOUBLE;
-    unsigned __int128 bytes = p->engine->least_bytes
-                                  ? p->engine->least_bytes(p)
-                                  : qr_sim_bytes_per_thread(p, 1) + qr_sim_bound_bytes(p);
-    uint64_t limit = qr_memory_limit_bytes();
-    if (bytes <= limit) return QR_OK;
-    return qr_fail(
-        err, QR_RESOURCE_EXHAUSTED,
-        "cannot simulate %u qubits in %s precision: %s bytes are needed for %s, and this "
-        "process may use %llu bytes; use fewer qubits%s",
-        p->n_qubits, twice ? "double" : "single", format_u128(bytes, digits), p->engine->memory,
-        (unsigned long long)limit, twice ? " or single precision" : "");
-}
-
-/* Memory per gate while planning: in the job and the model, in the attempts of the engines, and in
- * the plan if no other gate is like it. Measured: 1420 bytes, with 131 072 to 524 286 gates that
- * mostly have a weight each, on 8 qubits. */
-enum { GATE_BYTES = 1420 };
-
-/* Rejects a circuit before anything is planned. */
-static enum qr_code sim_check_gates(const struct qr_circuit *circuit, struct qr_err *err) {
-    uint64_t limit = qr_memory_limit_bytes();
-    if (circuit->n_gates <= limit / GATE_BYTES) return QR_OK;
-    return qr_fail(
-        err, QR_RESOURCE_EXHAUSTED,
-        "cannot plan a circuit of %zu gates: planning needs about %.0f bytes, and this process "
-        "may use %llu bytes; use fewer gates or raise the memory limit",
-        circuit->n_gates, (double)circuit->n_gates * GATE_BYTES, (unsigned long long)limit);
-}
-
-static struct qr_sim_plan *sim_new_plan(const struct qr_circuit *circuit, size_t n_observables,
-                                        const struct qr_sim_options *opt) {
-    struct qr_sim_plan *p = qr_xcalloc(1, sizeof *p);
-    p->n_qubits = circuit->n_qubits;
-    p->n = circuit->n_qubits < 2 ? 2 : circuit->n_qubits;
-    p->n_params = circuit->n_params;
-    p->n_columns = circuit->n_columns;
-    p->n_readouts = (unsigned)n_observables;
-    p->n_gates = circuit->n_gates;
-    p->precision = opt->precision;
-    p->isa = opt->isa;
-    p->kernels = qr_kernels_of(opt->isa, opt->precision);
-    p->elem_bytes = opt->precision == QR_DOUBLE ? sizeof(double) : sizeof(float);
-    p->cell_bytes = 2 * QR_LANES * p->elem_bytes;
-    p->lanes_are_samples = p->n <= QR_SAMPLE_LANES_MAX_QUBITS;
-    p->cell_bits = p->lanes_are_samples ? p->n : p->n - QR_LANE_BITS;
-    p->zero_gradient = qr_xcalloc(p->n_params + 1, 1);
-    p->engine_requested = opt->engine != QR_ENGINE_AUTO;
-    p->method = opt->method;
-    p->n_trajectories = opt->n_trajectories ? opt->n_trajectories : QR_TRAJECTORIES;
-    p->shots = opt->shots;
-    if (p->shots && p->shots < p->n_trajectories) p->n_trajectories = p->shots;
-    snprintf(p->why, sizeof p->why, "requested by name");
-    return p;
-}
-
-/* Copies the channels of a circuit with noise. */
-static void sim_set_channels(struct qr_sim_plan *p, const struct qr_circuit *circuit) {
-    if (!qr_circuit_is_noisy(circuit)) return;
-    p->n_channels = circuit->n_channels;
-    p->channels = qr_xcalloc(p->n_channels, sizeof *p->channels);
-    p->channel_needs = qr_xcalloc(p->n_channels, sizeof *p->channel_needs);
-    for (size_t i = 0; i < p->n_channels; i++) {
-        const struct qr_channel *c = &circuit->channels[i];
-        p->channels[i] = qr_channel_copy(c);
-        for (unsigned k = 0; k < c->info->n_args; k++)
-            p->channel_needs[i] |=
-                c->args[k].kind == QR_ARG_PARAMETER && !p->zero_gradient[c->args[k].index];
-    }
-}
-
-/* Sets p->wanted: inputs with requested derivatives, and derived columns that those derivatives, or
- * derivatives by parameters, depend on. circuit: before lowering. */
-static void sim_set_wanted(struct qr_sim_plan *p, const struct qr_circuit *circuit,
-                           const struct qr_observable *obs, size_t n_obs, const uint8_t *wanted) {
-    uint8_t *all = qr_xcalloc(p->n_columns + 1, 1), *unseen = NULL;
-    bool any = false;
-    if (p->lowered) {
-        unseen = qr_xcalloc(circuit->n_params + 1, 1);
-        qr_circuit_zero_gradient(circuit, obs, n_obs, unseen);
-        any = qr_lowered_wanted(p->lowered, wanted, unseen, all);
-    } else if (wanted && memchr(wanted, 1, p->n_columns)) {
-        memcpy(all, wanted, p->n_columns);
-        any = true;
-    }
-    p->inputs_wanted = wanted && memchr(wanted, 1, circuit->n_columns);
-    if (any) p->wanted = QR_MOVE(all);
-    free(all);
-    free(unseen);
-}
-
-static void sim_reject_engine(struct qr_sim_plan *p, const char *engine) {
-    p->rejected[p->n_rejected].engine = engine;
-    snprintf(p->rejected[p->n_rejected++].why, sizeof p->why, "%s", p->why);
-}
-
-/* Picks the first engine that is not ruled out and can plan the circuit. */
-static enum qr_code sim_choose_engine(struct qr_sim_plan *p, const struct qr_circuit *circuit,
-                                      const struct qr_observable *obs, size_t n_obs,
-                                      enum qr_engine wanted, struct qr_err *err) {
-    for (size_t i = 0; i < N_ENGINES; i++) {
-        const struct qr_sim_engine *e = engines[i].engine;
-        bool suits = (p->n_channels ? engines[i].noisy : engines[i].plain) &&
-                     (!p->shots || engines[i].shots);
-        if (p->engine_requested ? engines[i].kind != wanted : !suits) continue;
-        if (!suits)
-            snprintf(p->why, sizeof p->why, "%s",
-                     p->shots        ? "shots need a state vector"
-                     : p->n_channels ? "the circuit has noise"
-                                     : "the circuit has no noise");
-        else if (p->n_qubits > e->max_qubits)
-            snprintf(p->why, sizeof p->why, "at most %u qubits", e->max_qubits);
-        else if (e->plan(p, circuit, obs, n_obs)) {
-            p->engine = e;
-            return QR_OK;
-        }
-        sim_reject_engine(p, e->name);
-    }
-    qr_auto(qr_buf_free) struct qr_buf why = {0};
-    for (unsigned i = 0; i < p->n_rejected; i++)
-        qr_buf_printf(&why, "%s%s: %s", i ? "; " : "", p->rejected[i].engine, p->rejected[i].why);
-    return qr_fail(
-        err, QR_RESOURCE_EXHAUSTED,
-        "cannot simulate this circuit of %u qubits: no engine supports it (%s); use fewer qubits",
-        p->n_qubits, qr_buf_string(&why));
-}
-
-static enum qr_code sim_compile(const struct qr_circuit *circuit,
-                                const struct qr_observable *observables, size_t n_observables,
-                                const struct qr_sim_options *opt, struct qr_sim_plan **ret,
-                                struct qr_err *err) {
-    if (!qr_isa_available(opt->isa))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s is not supported by this CPU",
-                       qr_isa_name(opt->isa));
-    if (circuit->n_qubits < 1 || circuit->n_qubits > QR_MAX_QUBITS)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "cannot simulate a circuit of %u qubits: 1 to %d are supported",
-                       circuit->n_qubits, (int)QR_MAX_QUBITS);
-    QR_TRY(sim_check_gates(circuit, err));
-    struct qr_lowered *lowered = qr_circuit_lower(circuit);
-    const struct qr_circuit *plain = lowered ? lowered->circuit : circuit;
-    struct qr_sim_plan *p = sim_new_plan(plain, n_observables, opt);
-    p->lowered = lowered;
-    qr_circuit_zero_gradient(plain, observables, n_observables, p->zero_gradient);
-    sim_set_channels(p, plain);
-    if (p->shots && plain->readout_errors) {
-        size_t bytes = p->n_qubits * sizeof *p->readout_errors;
-        p->readout_errors = qr_xcalloc(1, bytes);
-        memcpy(p->readout_errors, plain->readout_errors, bytes);
-    }
-    sim_set_wanted(p, circuit, observables, n_observables, opt->wanted);
-    enum qr_code code = sim_choose_engine(p, plain, observables, n_observables, opt->engine, err);
-    if (code == QR_OK) code = sim_check_memory(p, err);
-    if (code == QR_OK) *ret = p;
-    else qr_sim_plan_free(p);
-    return code;
-}
+#include "sim/shift.h"
 
 enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                             const struct qr_observable *observables, size_t n_observables,
                             const struct qr_sim_options *opt, struct qr_sim_plan **ret,
                             struct qr_err *err) {
     struct qr_observable *read = NULL;
-    if (!circuit->readout_errors || opt->shots) /* Shots have errors of their own. */
-        return sim_compile(circuit, observables, n_observables, opt, ret, err);
-    QR_TRY(qr_readouts_with_errors(observables, n_observables,
-                                   (const double(*)[2])circuit->readout_errors, &read, err));
-    enum qr_code code = sim_compile(circuit, read, n_observables, opt, ret, err);
+    struct qr_sim_plan *p = NULL;
+    if (circuit->readout_errors && !opt->shots) /* Shots have errors of their own. */
+        QR_TRY(qr_readouts_with_errors(observables, n_observables,
+                                       (const double(*)[2])circuit->readout_errors, &read, err));
+    const struct qr_observable *obs = read ? read : observables;
+    enum qr_code code = qr_plan_compile(circuit, obs, n_observables, opt, &p, err);
+    if (code == QR_OK && opt->parameter_shift)
+        code = qr_shift_new(p->lowered ? p->lowered->circuit : circuit, p->wanted, p->zero_gradient,
+                            obs, n_observables, opt, &p->shift, err);
     qr_readouts_free(read, n_observables);
+    if (code == QR_OK) *ret = p;
+    else qr_sim_plan_free(p);
     return code;
 }
 
 void qr_sim_plan_free(struct qr_sim_plan *p) {
-    if (!p) return;
-    if (p->engine) p->engine->plan_free(p);
-    qr_plan_unfuse(p);
-    qr_lowered_free(p->lowered);
-    for (size_t i = 0; i < p->n_channels; i++) qr_channel_fini(&p->channels[i]);
-    free(p->channels);
-    free(p->channel_needs);
-    free(p->readout_errors);
-    free(p->zero_gradient);
-    free(p->wanted);
-    free(p);
+    if (p) qr_shift_free(p->shift);
+    qr_plan_free(p);
 }
 
-enum qr_engine qr_sim_engine_of(const struct qr_sim_plan *p) {
-    size_t i = 0;
-    while (engines[i].engine != p->engine) i++;
-    return engines[i].kind;
-}
+enum qr_engine qr_sim_engine_of(const struct qr_sim_plan *p) { return qr_plan_engine(p); }
+
 const char *qr_sim_engine_name(const struct qr_sim_plan *p) { return p->engine->name; }
 size_t qr_sim_micro_batch_size(const struct qr_sim_plan *p, size_t batch_size) {
     return p->engine->micro_batch_size ? p->engine->micro_batch_size(p, batch_size)
@@ -242,7 +49,9 @@ bool qr_sim_micro_batches_in_parallel(const struct qr_sim_plan *p) {
 }
 
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p, size_t max_samples) {
-    return qr_workspace_buffers(p, max_samples).bytes;
+    size_t shift =
+        p->shift ? qr_shift_bytes(p->shift, max_samples) + 2 * p->n_params * sizeof(double) : 0;
+    return qr_workspace_buffers(p, max_samples).bytes + shift;
 }
 
 struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *p) {
@@ -268,9 +77,25 @@ void qr_sim_bind(struct qr_sim_bound *b, const double *theta, struct qr_pool *po
 }
 enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
                                   struct qr_sim_workspace **ret, struct qr_err *err) {
-    return qr_workspace_new(p, max_samples, ret, err);
+    struct qr_sim_workspace *ws;
+    QR_TRY(qr_workspace_new(p, max_samples, &ws, err));
+    if (p->shift) {
+        ws->shift_params = qr_xcalloc(2 * p->n_params + 1, sizeof *ws->shift_params);
+        enum qr_code code = qr_shift_workspace_new(p->shift, max_samples, &ws->shift, err);
+        if (code != QR_OK) {
+            qr_sim_workspace_free(ws);
+            return code;
+        }
+    }
+    *ret = ws;
+    return QR_OK;
 }
-void qr_sim_workspace_free(struct qr_sim_workspace *ws) { qr_workspace_free(ws); }
+void qr_sim_workspace_free(struct qr_sim_workspace *ws) {
+    if (!ws) return;
+    qr_shift_workspace_free(ws->shift);
+    free(ws->shift_params);
+    qr_workspace_free(ws);
+}
 
 void qr_sim_set_draw(struct qr_sim_workspace *ws, const struct qr_sim_draw *draw) {
     ws->draw = *draw;
@@ -290,6 +115,8 @@ static void sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *w
                         struct qr_pool *pool, const double *x, size_t x_stride, size_t n_samples,
                         bool gradient, const double *direction, double *ret_z) {
     x = sim_lower(b, ws, x, &x_stride, n_samples);
+    if (ws->shift && gradient) qr_shift_keep(ws->shift, x, x_stride, n_samples);
+    gradient &= !ws->shift;
     b->plan->engine->forward(b, ws, pool, x, x_stride, n_samples, gradient, direction, ret_z);
 }
 
@@ -304,11 +131,31 @@ void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_wor
     sim_forward(b, ws, pool, x, x_stride, n_samples, true, direction, ret_z);
 }
 
+/* As the backward sweep of an engine. */
+static bool sim_shift(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
+                      struct qr_pool *pool, const double *direction, const double *scale,
+                      qr_fixed *ret_grad, double *dx) {
+    const struct qr_sim_plan *p = b->plan;
+    size_t n_samples;
+    const double *x = qr_shift_samples(ws->shift, &n_samples);
+    memset(ws->shift_params, 0, (p->n_params + 1) * sizeof *ws->shift_params);
+    if (p->wanted) memset(dx, 0, n_samples * p->n_columns * sizeof *dx);
+    const struct qr_bound_sums sums = {
+        .params = ws->shift_params, .x = p->lowered ? ws->lowered_x : x, .n_samples = n_samples};
+    return qr_shift_gradient(ws->shift, pool, b->theta, &ws->draw, direction, scale,
+                             ws->shift_params, p->wanted ? dx : NULL) &&
+           qr_bound_gradient(b, &sums, ws->shift_params + p->n_params, ret_grad, dx);
+}
+
 bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                      struct qr_pool *pool, const double *direction, const double *scale,
                      qr_fixed *ret_grad, double *ret_dx) {
     double *dx = b->plan->lowered ? ws->lowered_dx : ret_dx;
-    if (!b->plan->engine->backward(b, ws, pool, direction, scale, ret_grad, dx)) return false;
+    if (ws->shift) {
+        if (!sim_shift(b, ws, pool, direction, scale, ret_grad, dx)) return false;
+    } else if (!b->plan->engine->backward(b, ws, pool, direction, scale, ret_grad, dx)) {
+        return false;
+    }
     if (b->plan->lowered && b->plan->inputs_wanted) qr_workspace_raise(ws, ret_dx);
     return true;
 }

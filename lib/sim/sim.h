@@ -32,34 +32,8 @@
 #include "circuit/circuit.h"
 #include "exact/integer.h"
 #include "sim/kernels/isa.h" /* precisions and kernel tables */
-#include "sim/method.h"
+#include "sim/sim_options.h"
 #include "sim/report/report.h" /* plans as text and numbers */
-
-/* Engine to use: AUTO takes the one with the least counted work, the others are used at any cost.
- * STATEVECTOR supports any circuit of up to 64 qubits; sim/planner.md says which circuits the other
- * engines support. */
-enum qr_engine {
-    QR_ENGINE_AUTO,
-    QR_ENGINE_CONES,
-    QR_ENGINE_STREAMING,
-    QR_ENGINE_STATEVECTOR,
-    QR_ENGINE_DENSITY
-};
-
-struct qr_sim_options {
-    enum qr_precision precision;
-    enum qr_isa isa;
-    enum qr_engine engine;
-    /* n_columns of the circuit, 0 or 1: compute derivatives by this input. NULL: by none. Read only
-     * while compiling. */
-    const uint8_t *wanted;
-    enum qr_method method;   /* of circuits with noise channels; ignored without */
-    unsigned n_trajectories; /* per sample; 0: QR_TRAJECTORIES */
-    /* Read-outs are means of so many bit strings, drawn from the state in the basis of each set of
-     * observables that can be measured together; 0: exact expectation values. Derivatives stay
-     * those of the exact expectation values (of the trajectories). Needs a state vector. */
-    unsigned shots;
-};
 
 struct qr_sim_plan;      /* the compiled circuit; immutable */
 struct qr_sim_bound;     /* a plan with numbers for one theta */

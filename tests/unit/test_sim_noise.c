@@ -265,7 +265,98 @@ static void readout_errors(void) {
     noisy_drop(&p);
 }
 
+/* The parameter-shift rule gives the derivatives of the adjoint method: sums of at most 100 pairs
+ * of values that are 1e-14 off, times pi / 2 and scales of at most 2. With noise and shots, its
+ * mean does. */
+static void parameter_shift(void) {
+    unsigned n_tested = 0;
+    double worst = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        unsigned n = 1 + seed % 4;
+        struct noisy p = {.n_samples = 2};
+        struct result r[2];
+        p.c = ref_random_circuit(seed, n, 6 + seed % 9);
+        for (size_t i = 0; i < READOUTS; i++) p.obs[i] = ref_random_observable(seed * 7 + i, n);
+        ref_random_numbers(seed + 1, p.c->n_params, -2, 2, p.theta);
+        ref_random_numbers(seed + 2, n * 2, -1, 1, p.x);
+        ref_random_numbers(seed + 3, READOUTS * 2, -1, 1, p.direction);
+        ref_random_numbers(seed + 4, 2, -2, 2, p.scale);
+        memset(p.wanted, 1, sizeof p.wanted);
+        struct qr_sim_options opt = {
+            .precision = QR_DOUBLE, .isa = qr_isa_best(), .wanted = p.wanted};
+        CHECK(by(&p, opt, 0, &r[0]));
+        opt.parameter_shift = true;
+        if (by(&p, opt, 0, &r[1])) {
+            double bound = 1e-11 * (1 + coefficients(&p));
+            n_tested++;
+            for (unsigned k = 0; k < p.c->n_params; k++) {
+                double off = fabs(r[1].grad[k] - r[0].grad[k]);
+                if (!(off <= worst)) worst = off;
+                CHECK(off < bound, "seed %d %s: %g, not %g", (int)seed, p.c->param_names[k],
+                      r[1].grad[k], r[0].grad[k]);
+            }
+            for (unsigned k = 0; k < 2 * n; k++)
+                CHECK(fabs(r[1].dx[k] - r[0].dx[k]) < bound, "seed %d input %u: %g, not %g",
+                      (int)seed, k, r[1].dx[k], r[0].dx[k]);
+        }
+        noisy_drop(&p);
+    }
+    CHECK(n_tested > 20, "%u", n_tested);
+    printf("parameter-shift: %u circuits, largest difference %.2g\n", n_tested, worst);
+}
+
+/* z-scores of its estimates with shots and trajectories, as above. */
+static void sampled_shift(void) {
+    double worst = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        static const char text[] = "0.5*X0 Z1 - Y1 + Z0";
+        struct noisy p = {
+            .c = qr_circuit_new(2, 1), .n_samples = 1, .direction = {1, 0.5}, .scale = {1.5}};
+        struct qr_channel d = {.info = qr_channel_info_of("Depolarize", 1),
+                               .args = {{QR_ARG_CONSTANT, seed % 2 ? 0.1 : 0, 0}}};
+        uint32_t channel = qr_circuit_channel(p.c, &d);
+        struct qr_err err;
+        for (unsigned i = 0; i < 8; i++) {
+            static const enum qr_gate_kind kinds[] = {QR_GATE_X, QR_GATE_Y, QR_GATE_CNOT,
+                                                      QR_GATE_FSIM};
+            char name[8];
+            snprintf(name, sizeof name, "w%u", i % 5);
+            const struct qr_gate_info *info = qr_gate_info(kinds[i % 4]);
+            struct qr_gate g = {.kind = kinds[i % 4],
+                                .n_targets = info->n_targets,
+                                .n_args = info->n_args,
+                                .targets = {(uint16_t)(i / 4), (uint16_t)(1 - i / 4)},
+                                .args = {{QR_ARG_PARAMETER, 0.7, qr_circuit_param(p.c, name)},
+                                         {QR_ARG_DATA, 1, 0}}};
+            CHECK(qr_circuit_add(p.c, &g, &err) == QR_OK, "%s", err.msg);
+            CHECK(qr_circuit_add_channel(p.c, channel, g.targets, &err) == QR_OK, "%s", err.msg);
+        }
+        for (size_t r = 0; r < READOUTS; r++)
+            CHECK(qr_observable_parse(r ? "Z1" : text, 2, &p.obs[r], &err) == QR_OK, "%s", err.msg);
+        ref_random_numbers(seed, 5, -1, 1, p.theta);
+        p.x[0] = 0.3;
+        p.wanted[0] = 1;
+        struct qr_sim_options opt = {
+            .precision = QR_DOUBLE, .isa = qr_isa_best(), .wanted = p.wanted};
+        struct result exact, r[REPEATS];
+        double values[REPEATS];
+        CHECK(by(&p, opt, 0, &exact));
+        opt.parameter_shift = true;
+        opt.shots = 100;
+        opt.n_trajectories = 50;
+        for (uint64_t i = 0; i < REPEATS; i++) CHECK(by(&p, opt, seed * 1000 + i, &r[i]));
+        for (unsigned k = 0; k < 6; k++) {
+            for (int i = 0; i < REPEATS; i++) values[i] = k < 5 ? r[i].grad[k] : r[i].dx[0];
+            score(k < 5 ? exact.grad[k] : exact.dx[0], values, 1e-12, seed, "shift", &worst);
+        }
+        noisy_drop(&p);
+    }
+    printf("parameter-shift with shots: largest z-score %.2f\n", worst);
+}
+
 int main(void) {
+    parameter_shift();
+    sampled_shift();
     readout_errors();
     exact_engines();
     trajectories();

@@ -8,7 +8,7 @@
 #include "base/rows.h"
 #include "circuit/circuit.h"
 #include "model/layers/activation.h"
-#include "sim/method.h"
+#include "sim/sim_options.h"
 
 /* Kind, name in job files, function table: in the file of its name. */
 #define QR_LAYER_ROWS(ROW)                                                                         \
@@ -30,6 +30,7 @@ struct qr_quantum_options {
     unsigned n_filters;    /* at least 1 */
     enum qr_method method; /* of noise */
     unsigned n_trajectories, shots;
+    enum { QR_GRADIENT_ADJOINT, QR_GRADIENT_SHIFT } gradient;
     /* Observables besides the read-outs, by name: metrics, which do not affect training. */
     const struct qr_observable *watched;
     char *const *watched_names;

@@ -24,6 +24,7 @@ static struct qr_sim_options quantum_sim(const struct qr_quantum_options *o,
     sim.method = o->method;
     sim.n_trajectories = o->n_trajectories;
     sim.shots = o->shots;
+    sim.parameter_shift = o->gradient == QR_GRADIENT_SHIFT;
     return sim;
 }
 
@@ -46,7 +47,8 @@ static enum qr_code quantum_compile_watched(struct qr_layer_quantum *q,
                                             const struct qr_quantum_options *o,
                                             const struct qr_layer_context *place,
                                             struct qr_err *err) {
-    const struct qr_sim_options sim = quantum_sim(o, place);
+    struct qr_sim_options sim = quantum_sim(o, place);
+    sim.parameter_shift = false;
     q->n_watched = o->n_watched;
     if (!q->n_watched) return QR_OK;
     enum qr_code code =

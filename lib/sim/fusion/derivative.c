@@ -70,7 +70,7 @@ bool qr_bound_gradient(const struct qr_sim_bound *b, const struct qr_bound_sums 
     size_t n_samples = sums->n_samples;
     bool good = true;
     for (unsigned k = 0; k < p->n_params; k++) scratch[k] = sums->params ? sums->params[k] : 0;
-    for (size_t i = 0; i < p->n_shapes; i++) {
+    for (size_t i = 0; i < p->n_shapes && sums->cross; i++) {
         const struct qr_plan_shape *s = &p->shapes[i];
         if (!s->n_derivatives) continue;
         double k[QR_CROSS];

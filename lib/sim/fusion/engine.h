@@ -20,8 +20,10 @@ struct qr_sim_workspace {
     /* if the circuit was lowered, n_columns per sample: the input of the engine, and derivatives by
      * that input if any are requested; else NULL (workspace.h) */
     double *lowered_x, *lowered_dx;
-    size_t lowered_samples;  /* of the last forward sweep */
-    struct qr_sim_draw draw; /* of trajectories */
+    size_t lowered_samples;           /* of the last forward sweep */
+    struct qr_sim_draw draw;          /* of trajectories */
+    struct qr_shift_workspace *shift; /* NULL: derivatives by adjoints */
+    double *shift_params;
 };
 
 struct qr_sim_bound;

@@ -202,3 +202,13 @@ void qr_simple_gates_expand(struct qr_simple_gates *to, const struct qr_gate *g)
     }
     QR_ASSERT(false); /* Identities are in no cone. */
 }
+
+void qr_powers_expand(struct qr_simple_gates *to, const struct qr_gate *g) {
+    switch (g->kind) {
+    case QR_GATE_ISWAP: append_exchange(to, g, g->args[0]); return;
+    case QR_GATE_PHASED_X:
+    case QR_GATE_PHASED_ISWAP: append_phased(to, g); return;
+    case QR_GATE_FSIM: append_fsim(to, g); return;
+    default: qr_simple_gates_append(to, g);
+    }
+}

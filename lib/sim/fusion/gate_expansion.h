@@ -28,4 +28,7 @@ void qr_simple_gates_append(struct qr_simple_gates *to, const struct qr_gate *g)
 /* Appends g as simple gates and ANDs with new helpers. */
 void qr_simple_gates_expand(struct qr_simple_gates *to, const struct qr_gate *g);
 
+/* Appends a gate without controls as powers of involutions. */
+void qr_powers_expand(struct qr_simple_gates *to, const struct qr_gate *g);
+
 #endif

@@ -6,7 +6,7 @@
 #include "circuit/circuit.h"
 #include "circuit/lower.h"
 #include "sim/kernels/kernel.h"
-#include "sim/method.h"
+#include "sim/sim_options.h"
 
 enum {
     QR_SAMPLE_LANES_MAX_QUBITS = 11, /* up to this size the lanes are samples */
@@ -99,6 +99,7 @@ struct qr_sim_plan {
     enum qr_method method;
     unsigned n_trajectories, shots;
     double (*readout_errors)[2]; /* of shots, per qubit; NULL: none */
+    struct qr_shift *shift;      /* of derivatives by the parameter-shift rule; NULL: by adjoints */
     size_t n_channels;           /* noise channels of the circuit; 0: a circuit without noise */
     struct qr_channel *channels;
     bool *channel_needs; /* n_channels: some observable depends on one of its parameters */
