@@ -47,7 +47,7 @@
 #define COLUMN ANY_OF(BETWEEN("integer", "0", "1048575"), IS("string"))
 #define INDEX ANY_OF(IS("integer"), IS("string"))
 #define ANGLE "{\"anyOf\": [" IS("number") ", " IS("string") ", " REF("argument") "]}"
-#define OBSERVABLE ANY_OF(IS("string"), REF("Hamiltonian"))
+#define OBSERVABLE ANY_OF(IS("string"), ANY_OF(REF("Hamiltonian"), REF("projector")))
 #define URLS ANY_OF(IS("string"), LIST_OF("1", "4096", IS("string")))
 #define GATES LIST(REF("item"))
 #define COMPLEX REF("complex")
@@ -126,7 +126,9 @@ static const struct qr_job_key layer_keys[] = {
         "qcnn",
         UNSIGNED(qr_layer_options, quantum.n_filters, 1, 256), .of = "quantum"),
     KEY("readouts", "the observables to measure", AT(qr_layer_options, quantum),
-        OTHER("list of 1 to 4096 observables", LIST_OF("1", "4096", OBSERVABLE)), .of = "quantum",
+        OTHER("list of 1 to 4096 observables or probabilities",
+              LIST_OF("1", "4096", ANY_OF(OBSERVABLE, REF("probs")))),
+        .of = "quantum",
         .value = "measurements of a file, Z of each qubit that a qcnn leaves, else of all qubits",
         .dependent = true, .read = qr_job_read_readouts),
     KEY("method",
@@ -429,6 +431,20 @@ static const struct qr_job_key hamiltonian_keys[] = {
     KEY("hamiltonian", "terms, as in [[\"Z0 Z1\", 0.5]], or a file of them",
         OTHER("terms, or URL", "{\"type\": [\"array\", \"object\", \"string\"]}"),
         .required = true),
+};
+
+static const struct qr_job_key projector_keys[] = {
+    KEY("projector",
+        "0 or 1 for each qubit: the observable is the probability of this string, up to 12 qubits",
+        OTHER("text", "{\"type\": \"string\", \"pattern\": \"^[01]+$\"}"), .required = true),
+    KEY("qubits", "in the order of the digits", OTHER("list of integers", LIST(IS("integer"))),
+        .value = "all"),
+};
+
+static const struct qr_job_key probs_keys[] = {
+    KEY("probs",
+        "1 to 8 qubits: a read-out for the probability of each of their bit strings, from 00..",
+        OTHER("list of integers", LIST(IS("integer"))), .required = true),
 };
 
 /* ---- data ---- */
@@ -735,6 +751,8 @@ const struct qr_job_object qr_job_objects[] = {
               .schema = "\"oneOf\": [{\"required\": [\"parameter\"]}, {\"required\": [\"data\"]}]"),
     OBJECT_AT("input", "model[].circuit.gates[].state", ROWS(input_keys)),
     OBJECT_AT("Hamiltonian", "model[].readouts[]", ROWS(hamiltonian_keys)),
+    OBJECT_AT("projector", "model[].readouts[]", ROWS(projector_keys)),
+    OBJECT_AT("probs", "model[].readouts[]", ROWS(probs_keys)),
     OBJECT_AT("data", "data", ROWS(data_keys), KINDS("source", sources),
               .set_defaults = qr_job_set_data_defaults, .finish = qr_job_finish_data,
               .schema = "\"if\": {\"properties\": {\"source\": {\"enum\": [\"csv\", \"npz\"]}}}, "

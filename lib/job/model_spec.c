@@ -5,27 +5,61 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "job/job_impl.h"
+#include "observable/projector.h"
 
 #define DIGITS "0123456789"
-enum { MAX_LAYERS = 64, MAX_READOUTS = 4096 };
+enum { MAX_LAYERS = 64, MAX_READOUTS = 4096, MAX_PROBS = 8 /* qubits */ };
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 
 /* ---- quantum layers ---- */
 
+/* Reads {"probs": [0, 1]}: a read-out for each bit string of these qubits, in order. */
+static enum qr_code read_probs(struct qr_job_reader *r, const struct qr_json *v, const char *where,
+                               struct qr_quantum_options *q, struct qr_observable *all) {
+    static const char *const known[] = {"probs"};
+    struct qr_path path = qr_path_of("%s.probs", where);
+    uint16_t qubits[QR_PROJECTOR_QUBITS];
+    unsigned n = 0;
+    QR_TRY(qr_json_known(v, where, known, 1, r->err));
+    QR_TRY(qr_projector_qubits(qr_json_get(v, "probs"), path.s, q->circuit->n_qubits, qubits, &n,
+                               r->err));
+    if (n > MAX_PROBS)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: %u qubits; give at most %d, or projectors onto the strings of interest",
+                       path.s, n, MAX_PROBS);
+    if (q->n_readouts + ((size_t)1 << n) > MAX_READOUTS)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: more than %d read-outs", path.s,
+                       MAX_READOUTS);
+    for (uint64_t bits = 0; bits < UINT64_C(1) << n; bits++)
+        all[q->n_readouts++] = qr_projector(qubits, n, bits);
+    return QR_OK;
+}
+
 enum qr_code qr_job_read_readouts(struct qr_job_reader *r, const struct qr_json *v,
                                   const char *where, void *to) {
     struct qr_quantum_options *q = to;
+    size_t i = 0;
     QR_TRY(qr_json_want(v, where, QR_JSON_ARRAY, r->err));
     size_t n = qr_json_size(v);
     if (n < 1 || n > MAX_READOUTS)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s: %zu read-outs; give 1 to %d, such as \"Z0\"", where, n, MAX_READOUTS);
-    struct qr_observable *all = qr_xcalloc(n, sizeof *all);
+    struct qr_observable *all = qr_xcalloc(MAX_READOUTS, sizeof *all);
     q->readouts = all;
-    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m), q->n_readouts++)
-        QR_TRY(qr_job_read_observable(r->job, m, qr_path_of("%s[%zu]", where, q->n_readouts).s,
-                                      q->circuit->n_qubits, &all[q->n_readouts], r->err));
+    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m), i++) {
+        struct qr_path path = qr_path_of("%s[%zu]", where, i);
+        if (qr_json_get(m, "probs")) {
+            QR_TRY(read_probs(r, m, path.s, q, all));
+            continue;
+        }
+        if (q->n_readouts == MAX_READOUTS)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: more than %d read-outs", path.s,
+                           MAX_READOUTS);
+        QR_TRY(qr_job_read_observable(r->job, m, path.s, q->circuit->n_qubits, &all[q->n_readouts],
+                                      r->err));
+        q->n_readouts++;
+    }
     return QR_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "observable/hamiltonian.h"
+#include "observable/projector.h"
 #include "data/named_files.h"
 #include "job/job_impl.h"
 
@@ -45,6 +46,7 @@ enum qr_code qr_job_read_observable(const struct qr_job *job, const struct qr_js
                                     const char *where, unsigned n_qubits, struct qr_observable *ret,
                                     struct qr_err *err) {
     const char *text;
+    if (qr_json_get(v, "projector")) return qr_projector_from_json(v, where, n_qubits, ret, err);
     if (qr_json_type(v) == QR_JSON_OBJECT)
         return read_hamiltonian(job, v, where, n_qubits, ret, err);
     if (qr_json_string(v, where, &text, err) != QR_OK) return err->code;
