@@ -162,7 +162,13 @@ void qr_noise_prepare(const struct qr_sweep *r) {
     size_t n_events = 0;
     for (size_t l = 0; l < r->n; l++) {
         const struct qr_trajectory *row = &t->rows[r->first + l];
-        qr_noise_draw_row(r->b, r->ws, row->sample, row->number, t->outcomes + l * p->n_noise);
+        uint8_t *to = t->outcomes + l * p->n_noise;
+        if (t->all_outcomes)
+            memcpy(to,
+                   t->all_outcomes +
+                       ((size_t)row->sample * p->n_trajectories + row->number) * p->n_noise,
+                   p->n_noise);
+        else qr_noise_draw_row(r->b, r->ws, row->sample, row->number, to);
     }
     for (size_t i = 0; i < r->v->n_steps; i++) {
         const struct qr_plan_step *st = &r->v->steps[i];

@@ -138,6 +138,8 @@ struct qr_sweep {
 /* statevector_passes.c: forward computes the final state in ws->phi from |0..0>; backward runs from
  * ws->phi and ws->lambda and adds cross numbers to the slots. */
 void qr_sweep_forward(struct qr_sweep *r);
+/* Sets the numbers of the group's steps, which a forward sweep does first. */
+void qr_sweep_prepare(const struct qr_sweep *r);
 void qr_sweep_backward(struct qr_sweep *r);
 /* Runs items 0..n-1 on the pool's threads, each with its own slot. */
 typedef void (*qr_sweep_item_fn)(struct qr_sweep *r, size_t item, struct qr_sweep_slot *slot);
@@ -195,9 +197,13 @@ struct qr_trajectory {
     double weight;           /* divided by the number of trajectories */
 };
 struct qr_trajectories {
-    struct qr_trajectory *rows; /* max_samples * n_trajectories */
+    struct qr_trajectory *rows; /* max_samples * n_trajectories, of the samples in order */
     size_t n_rows;
-    uint8_t *outcomes; /* QR_LANES * number of channels: Pauli at each site */
+    /* Per trajectory of the micro-batch, n_noise: Pauli at each site. NULL where these would be too
+     * many, which are then drawn again. */
+    uint8_t *all_outcomes;
+    uint8_t *outcomes;     /* QR_LANES * n_noise: of a group */
+    unsigned char *finals; /* final state of each group, from forward to backward, or NULL */
     struct qr_noise_event *events;
     uint32_t *first_event; /* n_noisy + 1 */
     double *numbers;       /* n_noisy * QR_WIDE, or QR_NARROW */
@@ -219,7 +225,7 @@ struct qr_trajectories {
  * numbers of their own. */
 void qr_noise_prepare(const struct qr_sweep *r);
 /* Draws the Paulis of a trajectory, by the numbers of the channels; returns whether there is an
- * error. */
+ * error. No draw without channels of Pauli errors. */
 bool qr_noise_draw_row(const struct qr_sim_bound *b, const struct qr_statevector_workspace *ws,
                        uint32_t sample, uint32_t trajectory, uint8_t *ret);
 /* Two draws of a trajectory: those of channels 2 * pair and 2 * pair + 1. */

@@ -37,7 +37,7 @@ static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape 
     }
 }
 
-static void sweep_prepare_numbers(const struct qr_sweep *r) {
+void qr_sweep_prepare(const struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     const double *x = r->x;
     if (r->ws->noise) qr_noise_prepare(r);
@@ -272,7 +272,7 @@ static void sweep_start_state(struct qr_sweep *r) {
 
 void qr_sweep_forward(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
-    sweep_prepare_numbers(r);
+    qr_sweep_prepare(r);
     r->from = r->ws->phi;
     if (!r->ws->started) sweep_start_state(r);
     else if (r->v->first_pass == r->v->n_passes || r->v->tile_bits == p->cell_bits)

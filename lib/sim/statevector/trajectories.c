@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "sim/statevector/statevector_impl.h"
 
-enum { PAULIS = QR_NOISE_PAULIS, OPERATOR = QR_NOISE_OPERATOR };
+enum { PAULIS = QR_NOISE_PAULIS, OPERATOR = QR_NOISE_OPERATOR, KEPT_BYTES = 16 << 20 };
 
 /* ---- the plan ---- */
 
@@ -124,6 +124,13 @@ void qr_trajectories_buffers(struct qr_buffers *r, struct qr_statevector_workspa
     t = ws->noise ? ws->noise : &unused;
     qr_buffers_take(r, "trajectories", n_rows * sizeof *t->rows, &t->rows);
     qr_buffers_take(r, "trajectories", QR_LANES * (p->n_noise + 1), &t->outcomes);
+    t->all_outcomes = NULL;
+    t->finals = NULL;
+    if (n_rows * p->n_noise <= KEPT_BYTES)
+        qr_buffers_take(r, "trajectories", n_rows * p->n_noise + 1, &t->all_outcomes);
+    size_t n_groups = n_rows / qr_statevector_group(p) + 1, state = p->cell_bytes << p->cell_bits;
+    if (!v->n_branches && p->cell_bits < 24 && n_groups <= KEPT_BYTES / state)
+        qr_buffers_take(r, "kept", n_groups * state, &t->finals);
     qr_buffers_take(r, "trajectories", QR_LANES * p->n_noise * sizeof *t->events, &t->events);
     qr_buffers_take(r, "trajectories", (v->n_noisy + 1) * sizeof *t->first_event, &t->first_event);
     qr_buffers_take(r, "numbers", v->n_noisy * numbers * sizeof *t->numbers, &t->numbers);
@@ -153,8 +160,10 @@ static void list_rows(const struct qr_sim_bound *b, struct qr_statevector_worksp
     for (uint32_t s = 0; s < n_samples; s++) {
         struct qr_trajectory *clean = NULL;
         for (uint32_t i = 0; i < p->n_trajectories; i++) {
-            bool errors = p->statevector->n_branches || p->shots ||
-                          qr_noise_draw_row(b, ws, s, i, t->outcomes);
+            size_t at = ((size_t)s * p->n_trajectories + i) * p->n_noise;
+            bool errors = qr_noise_draw_row(b, ws, s, i,
+                                            t->all_outcomes ? t->all_outcomes + at : t->outcomes) ||
+                          p->statevector->n_branches || p->shots;
             if (!errors && clean) {
                 clean->weight += one;
                 continue;
@@ -256,6 +265,7 @@ void qr_trajectories_forward(const struct qr_sim_bound *b, struct qr_statevector
     const struct qr_sim_plan *p = b->plan;
     struct qr_trajectories *t = ws->noise;
     size_t per = qr_statevector_group(p);
+    size_t state = p->cell_bytes << p->cell_bits;
     list_rows(b, ws, n_samples);
     memset(ret_z, 0, n_samples * p->n_readouts * sizeof *ret_z);
     for (size_t s = 0; p->shots && s < n_samples; s++)
@@ -266,6 +276,7 @@ void qr_trajectories_forward(const struct qr_sim_bound *b, struct qr_statevector
         r.gradient = gradient && (g + 1) * per >= t->n_rows; /* the others are repeated */
         qr_sweep_forward(&r);
         ws->phi_group = (int64_t)g;
+        if (gradient && t->finals) memcpy(t->finals + g * state, ws->phi, state);
         if (p->shots) {
             measure_rows(&r, ret_z);
             continue;
@@ -310,7 +321,7 @@ static void strengths_backward(const struct qr_sim_bound *b, struct qr_statevect
     struct qr_trajectories *t = ws->noise;
     for (size_t i = 0; i < t->n_rows; i++) {
         const double *of = t->values + i * values_stride(b->plan);
-        qr_noise_draw_row(b, ws, t->rows[i].sample, t->rows[i].number, t->outcomes);
+        (void)qr_noise_draw_row(b, ws, t->rows[i].sample, t->rows[i].number, t->outcomes);
         add_strength_gradient(b, t, t->outcomes,
                               scale[t->rows[i].sample] * t->rows[i].weight * (of[0] - of[1]));
     }
@@ -339,7 +350,13 @@ static void rows_backward(const struct qr_sim_bound *b, struct qr_statevector_wo
     for (size_t g = (t->n_rows + per - 1) / per; g-- > 0;) {
         struct qr_sweep r = rows_sweep(b, ws, pool, g);
         r.gradient = true;
-        if (ws->phi_group != (int64_t)g) qr_sweep_forward(&r);
+        if (ws->phi_group != (int64_t)g && t->finals) {
+            size_t state = p->cell_bytes << p->cell_bits;
+            qr_sweep_prepare(&r);
+            memcpy(ws->phi, t->finals + g * state, state);
+        } else if (ws->phi_group != (int64_t)g) {
+            qr_sweep_forward(&r);
+        }
         ws->phi_group = QR_NO_GROUP;
         for (size_t l = 0; l < QR_LANES; l++) {
             const struct qr_trajectory *row = l < r.n ? &t->rows[r.first + l] : NULL;
