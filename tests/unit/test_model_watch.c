@@ -30,7 +30,13 @@ static struct watching watching(const struct qr_circuit *c, const struct qr_obse
     static char first[] = "magnetisation", second[] = "energy";
     static char *const names[WATCHED] = {first, second};
     static const enum qr_metric metric = QR_METRIC_MAE;
-    const struct qr_quantum_options quantum = {c, z, WATCHED, 2, watched, names, n_watched};
+    const struct qr_quantum_options quantum = {.circuit = c,
+                                               .readouts = z,
+                                               .n_readouts = WATCHED,
+                                               .n_filters = 2,
+                                               .watched = watched,
+                                               .watched_names = names,
+                                               .n_watched = n_watched};
     const struct qr_dense_options dense = {.units = 1, .activation = QR_TANH};
     const struct chain chain = chain_of(&quantum, &dense, 1);
     struct qr_model_options opt = {.layers = chain.layers,
@@ -117,9 +123,22 @@ static void test_two_watch(void) {
     turn.kind = QR_GATE_Y;
     turn.args[0] = (struct qr_gate_arg){QR_ARG_PARAMETER, 1, theta};
     must(qr_circuit_add(c, &turn, &err), &err);
-    const struct qr_layer_options layers[] = {
-        {.kind = QR_LAYER_QUANTUM, .quantum = {c, &o[1], 1, 1, &o[0], first, 1}},
-        {.kind = QR_LAYER_QUANTUM, .quantum = {c, &o[1], 2, 1, &o[1], second, 2}}};
+    const struct qr_layer_options layers[] = {{.kind = QR_LAYER_QUANTUM,
+                                               .quantum = {.circuit = c,
+                                                           .readouts = &o[1],
+                                                           .n_readouts = 1,
+                                                           .n_filters = 1,
+                                                           .watched = &o[0],
+                                                           .watched_names = first,
+                                                           .n_watched = 1}},
+                                              {.kind = QR_LAYER_QUANTUM,
+                                               .quantum = {.circuit = c,
+                                                           .readouts = &o[1],
+                                                           .n_readouts = 2,
+                                                           .n_filters = 1,
+                                                           .watched = &o[1],
+                                                           .watched_names = second,
+                                                           .n_watched = 2}}};
     struct qr_model_options opt = {.layers = layers,
                                    .n_layers = 2,
                                    .loss = QR_MSE,
