@@ -1,9 +1,10 @@
-/* No plan allocates during a step: binding, read-outs and gradients of both engines, alone and on
- * a pool. */
+/* No plan allocates during a step: binding, read-outs and gradients of all engines, with noise and
+ * without, alone and on a pool. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "circuit/qcnn.h"
 #include "sim/sim.h"
+#include "tests/ref/noisy.h"
 #include "tests/ref/problem.h"
 #include "tests/t.h"
 
@@ -71,39 +72,70 @@ static void set(struct problem *p, const struct shape *s, size_t n_samples) {
     for (size_t i = 0; i < n_samples; i++) p->scale[i] = 1;
 }
 
-static void check(const struct shape *s, enum qr_engine engine, enum qr_precision precision,
-                  unsigned threads) {
-    struct problem p;
-    set(&p, s, s->n <= 11 ? 19 : 2);
-    struct qr_sim_options opt = {.precision = precision, .isa = qr_isa_best(), .engine = engine};
+static void check_problem(const struct problem *p, const struct qr_sim_options *opt,
+                          unsigned threads) {
     struct qr_sim_plan *plan = NULL;
     struct qr_sim_workspace *ws = NULL;
     struct qr_err err;
     double z[MAX_SAMPLES * MAX_OBS];
     static qr_fixed grad[1024];
-    CHECK(qr_sim_compile(p.c, p.obs, p.n_obs, &opt, &plan, &err) == QR_OK &&
-              qr_sim_workspace_new(plan, p.n_samples, &ws, &err) == QR_OK,
+    CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, opt, &plan, &err) == QR_OK &&
+              qr_sim_workspace_new(plan, p->n_samples, &ws, &err) == QR_OK,
           "%s", err.msg);
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
     struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
     long before = atomic_load(&n_calls);
     for (int step = 0; step < 2; step++) {
-        qr_sim_bind(b, p.theta, NULL);
-        qr_sim_forward(b, ws, pool, p.x, s->n, p.n_samples, z);
-        qr_sim_forward_for_gradient(b, ws, pool, p.x, s->n, p.n_samples, p.direction, z);
-        bool ok = qr_sim_backward(b, ws, pool, p.direction, p.scale, grad, NULL);
-        qr_sim_forward_for_gradient(b, ws, pool, p.x, s->n, p.n_samples, NULL, z);
-        ok = qr_sim_backward(b, ws, pool, p.direction, p.scale, grad, NULL) && ok;
+        qr_sim_bind(b, p->theta, NULL);
+        qr_sim_forward(b, ws, pool, p->x, p->c->n_columns, p->n_samples, z);
+        qr_sim_forward_for_gradient(b, ws, pool, p->x, p->c->n_columns, p->n_samples, p->direction,
+                                    z);
+        bool ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, grad, NULL);
+        qr_sim_forward_for_gradient(b, ws, pool, p->x, p->c->n_columns, p->n_samples, NULL, z);
+        ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, grad, NULL) && ok;
         CHECK(ok);
     }
     long calls = atomic_load(&n_calls) - before;
-    CHECK(calls == 0, "n %u stages %u %s, %u threads: %ld calls", s->n, s->stages,
-          qr_sim_facts(plan).engine, threads, calls);
+    CHECK(calls == 0, "n %u %s, %u threads: %ld calls", p->c->n_qubits, qr_sim_facts(plan).engine,
+          threads, calls);
     qr_pool_free(pool);
     qr_sim_workspace_free(ws);
     qr_sim_bound_free(b);
     qr_sim_plan_free(plan);
+}
+
+static void check(const struct shape *s, enum qr_engine engine, enum qr_precision precision,
+                  unsigned threads) {
+    struct problem p;
+    set(&p, s, s->n <= 11 ? 19 : 2);
+    check_problem(
+        &p,
+        &(struct qr_sim_options){.precision = precision, .isa = qr_isa_best(), .engine = engine},
+        threads);
     drop(&p);
+}
+
+/* Shots; noise exactly and by trajectories. */
+static void check_noise(unsigned threads) {
+    static const struct qr_sim_options options[] = {
+        {.method = QR_METHOD_DENSITY},
+        {.method = QR_METHOD_TRAJECTORIES, .n_trajectories = 8},
+        {.method = QR_METHOD_TRAJECTORIES, .n_trajectories = 8, .shots = 16}};
+    const struct qr_sim_options shift = {
+        .isa = qr_isa_best(), .shots = 16, .parameter_shift = true};
+    struct problem p = case_of(6, 1, EACH, 3);
+    check_problem(&p, &shift, threads);
+    drop(&p);
+    for (size_t i = 0; i < COUNT(options); i++)
+        for (unsigned n = 2; n <= NOISY_MAX_QUBITS; n += 2) {
+            p = (struct problem){.c = noisy_random_circuit(n, n, 30, 6), .n_samples = 3};
+            problem_draw(&p, n);
+            noisy_random_parameters(n, p.c, p.theta);
+            struct qr_sim_options o = options[i];
+            o.isa = qr_isa_best();
+            check_problem(&p, &o, threads);
+            drop(&p);
+        }
 }
 
 int main(void) {
@@ -123,6 +155,7 @@ int main(void) {
             if (shapes[i].n <= 12) check(&shapes[i], QR_ENGINE_STREAMING, QR_DOUBLE, threads);
             if (shapes[i].stages == 1) check(&shapes[i], QR_ENGINE_CONES, QR_SINGLE, threads);
         }
+    for (unsigned threads = 0; threads <= 2; threads += 2) check_noise(threads);
     /* threads share slices */
     if (top >= 24) check(&(struct shape){24, 1, false}, QR_ENGINE_STREAMING, QR_SINGLE, 2);
     return t_end();
