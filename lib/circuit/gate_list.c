@@ -113,7 +113,7 @@ enum qr_code qr_gate_list_power(struct qr_gate_list *l, size_t from, double powe
     struct qr_gate *g = &l->gates[from];
     if (n == 1 && !whole && g->n_args && g->args[g->n_args - 1].kind == QR_ARG_CONSTANT)
         return power_of_constant(g, power, err);
-    if (n == 1) {
+    if (n == 1 && g->kind != QR_GATE_CHANNEL) {
         scale_gate(g, power);
         return QR_OK;
     }

@@ -34,7 +34,7 @@ static void round_trip(void) {
         "0.3},"
         "{\"channel\": \"ThermalRelaxation\", \"qubits\": [1], \"t1\": 50, \"t2\": 70, \"time\": "
         "1},"
-        "{\"channel\": \"Reset\", \"qubits\": [1]},"
+        "{\"power\": 2, \"gates\": [{\"channel\": \"Reset\", \"qubits\": [1]}]},"
         "{\"repeat\": 2, \"index\": \"i\", \"gates\": [{\"channel\": \"PhaseDamping\", \"qubits\": "
         "[\"i\"], \"gamma\": \"g{i}\"}]},"
         "{\"channel\": \"Kraus\", \"qubits\": [0], \"operators\": [[[0.6, 0], [0, 0.6]], [[0, [0, "
@@ -43,7 +43,7 @@ static void round_trip(void) {
     struct qr_circuit *c = circuit_of(text, &err);
     CHECK(c, "%s", err.msg);
     if (!c) return;
-    CHECK(c->n_gates == 13 && c->n_channels == 10, "%zu gates, %zu channels", c->n_gates,
+    CHECK(c->n_gates == 14 && c->n_channels == 10, "%zu gates, %zu channels", c->n_gates,
           c->n_channels);
     CHECK(c->n_params == 4 && strcmp(c->param_names[0], "g0") == 0 && qr_circuit_is_noisy(c));
     struct qr_buf out = {0};
