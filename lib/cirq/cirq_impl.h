@@ -77,6 +77,10 @@ QR_MUST_CHECK enum qr_code cirq_count(struct cirq_reader *r, const char *path, s
 /* Appends a gate with the controls of the enclosing operations besides its own. */
 QR_MUST_CHECK enum qr_code cirq_gate_add(struct cirq_reader *r, const char *path,
                                          struct qr_gate *g);
+/* Appends a noise channel, which the enclosing operations must not control; its operators are
+ * freed, also after an error. */
+QR_MUST_CHECK enum qr_code cirq_channel_add(struct cirq_reader *r, const char *path,
+                                            struct qr_channel *channel, const uint16_t *qubits);
 /* Marks the qubits of an operation as used, and fails if one was measured. */
 QR_MUST_CHECK enum qr_code cirq_touch(struct cirq_reader *r, const char *path,
                                       const uint16_t *qubits, unsigned n);

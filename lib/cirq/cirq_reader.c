@@ -18,15 +18,33 @@ enum qr_code cirq_count(struct cirq_reader *r, const char *path, size_t n) {
                    r->max_steps);
 }
 
+static enum qr_code check_room(struct cirq_reader *r, const char *path) {
+    return r->gates.list.n < r->max_gates
+               ? QR_OK
+               : qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: here the circuit exceeds %u gates", path,
+                         r->max_gates);
+}
+
 enum qr_code cirq_gate_add(struct cirq_reader *r, const char *path, struct qr_gate *g) {
-    if (r->gates.list.n >= r->max_gates)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: here the circuit exceeds %u gates", path,
-                       r->max_gates);
+    QR_TRY(check_room(r, path));
     g->global_shift += 0.0; /* -0 becomes 0, which is not written */
     qr_qubits_add_all(&g->controls, &r->controls);
     qr_qubits_add_all(&g->control_values, &r->control_values);
     qr_gate_list_add(&r->gates.list, g);
     return QR_OK;
+}
+
+enum qr_code cirq_channel_add(struct cirq_reader *r, const char *path, struct qr_channel *channel,
+                              const uint16_t *qubits) {
+    struct qr_err why;
+    enum qr_code code = check_room(r, path);
+    if (!code) code = cirq_touch(r, path, qubits, channel->info->n_targets);
+    if (!code && qr_channel_check(channel, &why))
+        code = qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s", path, why.msg);
+    r->gates.controls = r->controls; /* qr_channel_append fails with any */
+    if (!code) code = qr_channel_append(&r->gates, channel, qubits, path);
+    qr_channel_fini(channel);
+    return code;
 }
 
 enum qr_code cirq_touch(struct cirq_reader *r, const char *path, const uint16_t *qubits,

@@ -100,6 +100,7 @@ static enum qr_code merge_sample(struct cirq_reader *r, struct merger *m, struct
     struct qr_gate_list *l = &r->gates.list;
     size_t from = l->n;
     QR_TRY(cirq_tfq_program(r, bytes));
+    QR_TRY(qr_channel_reject(&r->gates, from, "its gates", "data"));
     memset(m->after, 0, sizeof m->after);
     for (size_t i = from; i < l->n; i++)
         if (l->gates[i].n_args) QR_TRY(merge_gate(m, &l->gates[i], r->err));

@@ -111,17 +111,47 @@ static const struct qr_gate_info *find_gate(struct qr_bytes name, enum qr_gate_k
     return NULL;
 }
 
-static enum qr_code fail_gate(struct cirq_reader *r, const char *path, struct qr_bytes name) {
-    static const char *const channels[] = {"DP", "ADP", "GAD", "AD", "PD", "PF", "BF", "RST"};
-    for (size_t i = 0; i < sizeof channels / sizeof *channels; i++)
-        if (qr_tfq_is(name, channels[i]))
-            return qr_fail(r->err, QR_UNIMPLEMENTED,
-                           "%s: '%s' is a channel; remove the noise from the circuit", path,
-                           channels[i]);
-    return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                   "%s: the gate '%s' is unknown; TensorFlow Quantum's gate set has none of this "
-                   "name",
-                   path, text_of(name).s);
+static const struct qr_channel_info *find_channel(struct qr_bytes name) {
+    const struct qr_channel_info *info = NULL;
+    for (size_t i = 0;
+         (info = qr_channel_info_at(i)) && !(info->tfq && qr_tfq_is(name, info->tfq));)
+        i++;
+    return info;
+}
+
+static enum qr_code read_qubits(struct cirq_reader *r, const struct qr_tfq_operation *op,
+                                const char *path, const char *name, unsigned n, uint16_t *ret) {
+    if (op->n_qubits != n)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s acts on %u qubit%s, not %u", path, name,
+                       n, n == 1 ? "" : "s", op->n_qubits);
+    for (unsigned k = 0; k < n; k++) QR_TRY(read_qubit(r, path, op->qubits[k], &ret[k]));
+    return cirq_touch(r, path, ret, n);
+}
+
+/* Six decimals may let the sum of probabilities exceed 1. */
+static void limit_sum(struct qr_channel *c) {
+    double sum = 0;
+    for (unsigned k = 0; k < c->info->n_args; k++) sum += c->args[k].scale;
+    for (unsigned k = 0; k < c->info->n_args && sum > 1 && sum < 1 + 2e-6; k++)
+        c->args[k].scale /= sum;
+}
+
+static enum qr_code read_channel(struct cirq_reader *r, const struct qr_tfq_operation *op,
+                                 const char *path, const struct qr_channel_info *info) {
+    struct qr_channel c = {.info = info};
+    struct qr_gate g = {0};
+    uint16_t qubits[2];
+    QR_TRY(read_qubits(r, op, path, info->names[0], info->n_targets, qubits));
+    for (unsigned k = 0; k < info->n_args; k++) {
+        QR_TRY(read_arg(r, op, path, info->arg_names[k], &c.args[k]));
+        if (c.args[k].kind != QR_ARG_CONSTANT)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.args['%s'] must be a number", path,
+                           info->arg_names[k]);
+    }
+    if (!info->damping) limit_sum(&c);
+    QR_TRY(read_controls(r, op, path, &g));
+    r->controls = g.controls;
+    return cirq_channel_add(r, path, &c, qubits);
 }
 
 static enum qr_code read_operation(void *context, const struct qr_tfq_operation *op) {
@@ -129,15 +159,16 @@ static enum qr_code read_operation(void *context, const struct qr_tfq_operation 
     struct qr_path path = qr_path_of("moments[%zu].operations[%zu]", op->moment, op->place);
     struct qr_gate g = {0};
     const struct qr_gate_info *info = find_gate(op->gate, &g.kind);
-    if (!info) return fail_gate(r, path.s, op->gate);
-    if (op->n_qubits != info->n_targets)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s acts on %u qubit%s, not %u", path.s,
-                       info->name, info->n_targets, info->n_targets == 1 ? "" : "s", op->n_qubits);
+    const struct qr_channel_info *channel = info ? NULL : find_channel(op->gate);
+    if (channel) return read_channel(r, op, path.s, channel);
+    if (!info)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: the gate '%s' is unknown; TensorFlow Quantum's gate set has none of "
+                       "this name",
+                       path.s, text_of(op->gate).s);
     g.n_targets = info->n_targets;
     g.n_args = info->n_args;
-    for (unsigned k = 0; k < g.n_targets; k++)
-        QR_TRY(read_qubit(r, path.s, op->qubits[k], &g.targets[k]));
-    QR_TRY(cirq_touch(r, path.s, g.targets, g.n_targets));
+    QR_TRY(read_qubits(r, op, path.s, info->name, g.n_targets, g.targets));
     for (unsigned k = 0; k < g.n_args; k++)
         QR_TRY(read_arg(r, op, path.s, info->arg_names[k], &g.args[k]));
     if (info->has_exponent) QR_TRY(read_number(r, op, path.s, "global_shift", 0, &g.global_shift));

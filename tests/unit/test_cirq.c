@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/protobuf.h"
 #include "circuit/circuit_json.h"
 #include "cirq/cirq.h"
 #include "tests/golden.h"
@@ -468,6 +469,145 @@ static void any_name(void) {
     qr_program_fini(&p);
 }
 
+/* A program of one operation on these qubits ("0_0,0_1"), whose arguments are numbers, or symbols;
+ * NULL ends them. */
+struct tfq_argument {
+    const char *name;
+    float number;
+    const char *symbol;
+};
+static struct qr_buf tfq_program(const char *id, const struct tfq_argument *args,
+                                 const char *controls, const char *qubits) {
+    struct qr_buf name = {0}, language = {0}, circuit = {0}, moment = {0}, operation = {0},
+                  ret = {0};
+    qr_protobuf_text(&name, 1, id);
+    qr_protobuf_part(&operation, 1, &name);
+    for (const struct tfq_argument *a = args; a->name || controls; a++) {
+        struct qr_buf entry = {0}, arg = {0}, value = {0};
+        qr_protobuf_text(&entry, 1, a->name ? a->name : "control_qubits");
+        if (!a->name) qr_protobuf_text(&value, 3, controls);
+        else if (a->symbol) qr_buf_puts(&value, a->symbol);
+        else qr_protobuf_float(&value, 1, a->number);
+        qr_protobuf_part(&arg, a->symbol ? 2 : 1, &value);
+        qr_protobuf_part(&entry, 2, &arg);
+        qr_protobuf_part(&operation, 2, &entry);
+        qr_buf_free(&entry), qr_buf_free(&arg), qr_buf_free(&value);
+        if (a->name) continue;
+        qr_protobuf_text(&entry, 1, "control_values");
+        qr_protobuf_text(&value, 3, *controls ? "1" : "");
+        qr_protobuf_part(&arg, 1, &value);
+        qr_protobuf_part(&entry, 2, &arg);
+        qr_protobuf_part(&operation, 2, &entry);
+        qr_buf_free(&entry), qr_buf_free(&arg), qr_buf_free(&value);
+        break;
+    }
+    for (const char *q = qubits; q; q = strchr(q, ',') ? strchr(q, ',') + 1 : NULL) {
+        qr_protobuf_bytes(&name, 2, q, strcspn(q, ","));
+        qr_protobuf_part(&operation, 3, &name);
+    }
+    qr_protobuf_part(&moment, 1, &operation);
+    qr_protobuf_text(&language, 1, "tfq_gate_set");
+    qr_protobuf_part(&ret, 1, &language);
+    qr_protobuf_uint(&circuit, 1, 1);
+    qr_protobuf_part(&circuit, 2, &moment);
+    qr_protobuf_part(&ret, 2, &circuit);
+    qr_buf_free(&name), qr_buf_free(&language), qr_buf_free(&circuit);
+    qr_buf_free(&moment), qr_buf_free(&operation);
+    return ret;
+}
+
+static void check_json(const struct qr_circuit *c, const char *gates) {
+    struct qr_buf text = {0};
+    struct qr_json_writer w = qr_json_writer(&text, 0);
+    qr_circuit_put_json(c, &w);
+    CHECK(strstr(qr_buf_string(&text), gates), "%s\n%s", qr_buf_string(&text), gates);
+    qr_buf_free(&text);
+}
+
+static void tfq_channels(void) {
+    static const struct {
+        const char *id;
+        struct tfq_argument args[4];
+        const char *controls, *qubits, *gate;
+    } rows[] = {
+        {"DP", {{"p", 0.1f, 0}}, "", "0_0", "\"Depolarize\",\"qubits\":[0],\"p\":0.1}"},
+        {"ADP",
+         {{"p_x", 0.1f, 0}, {"p_y", 0.2f, 0}, {"p_z", 0.3f, 0}},
+         "",
+         "0_0",
+         "\"PauliChannel\",\"qubits\":[0],\"p_x\":0.1,\"p_y\":0.2,\"p_z\":0.3}"},
+        {"GAD",
+         {{"p", 0.1f, 0}, {"gamma", 0.2f, 0}},
+         "",
+         "0_0",
+         "\"GeneralizedAmplitudeDamping\",\"qubits\":[0],\"p\":0.1,\"gamma\":0.2}"},
+        {"AD",
+         {{"gamma", 0.2f, 0}},
+         NULL,
+         "0_0",
+         "\"AmplitudeDamping\",\"qubits\":[0],\"gamma\":0.2"},
+        {"PD", {{"gamma", 0.2f, 0}}, "", "0_0", "\"PhaseDamping\",\"qubits\":[0],\"gamma\":0.2}"},
+        {"PF", {{"p", 1, 0}}, "", "7", "\"PhaseFlip\",\"qubits\":[0],\"p\":1}"},
+        {"BF", {{"p", 0.1f, 0}}, "", "0_0", "\"BitFlip\",\"qubits\":[0],\"p\":0.1}"},
+        {"RST", {{NULL, 0, 0}}, "", "0_0", "{\"channel\":\"Reset\",\"qubits\":[0]}"},
+        /* The sum is 1.000001. */
+        {"ADP",
+         {{"p_x", 0.166667f, 0}, {"p_y", 0.166667f, 0}, {"p_z", 0.666667f, 0}},
+         "",
+         "0_0",
+         "\"PauliChannel\""},
+    };
+    static const struct {
+        const char *id;
+        struct tfq_argument args[4];
+        const char *controls, *qubits, *words;
+    } refused_rows[] = {
+        {"DP", {{NULL, 0, 0}}, "", "0_0", "moments[0].operations[0].args['p'] is missing"},
+        {"DP", {{"p", 0, "s"}}, "", "0_0", "moments[0].operations[0].args['p'] must be a number"},
+        {"DP", {{"p", 1.5f, 0}}, "", "0_0", "operations[0]: Depolarize has p = 1.5; give a number"},
+        {"DP",
+         {{"p", 0.1f, 0}},
+         "0_1",
+         "0_0",
+         "operations[0]: a noise channel (Depolarize) cannot be controlled"},
+        {"DP", {{"p", 0.1f, 0}}, "", "0_0,0_1", "Depolarize acts on 1 qubit, not 2"},
+        {"ADP",
+         {{"p_x", 0.5f, 0}, {"p_y", 0.5f, 0}, {"p_z", 0.1f, 0}},
+         "",
+         "0_0",
+         "PauliChannel has probabilities with a sum above 1"},
+        {"QQ", {{"p", 0.1f, 0}}, "", "0_0", "the gate 'QQ' is unknown"},
+    };
+    struct qr_program p;
+    struct qr_err err = {0};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_buf b = tfq_program(rows[i].id, rows[i].args, rows[i].controls, rows[i].qubits);
+        p = read_program(qr_buf_view(&b), rows[i].id);
+        check_json(p.circuit, rows[i].gate);
+        qr_program_fini(&p);
+        qr_buf_free(&b);
+    }
+    for (size_t i = 0; i < COUNT(refused_rows); i++) {
+        struct qr_buf b = tfq_program(refused_rows[i].id, refused_rows[i].args,
+                                      refused_rows[i].controls, refused_rows[i].qubits);
+        CHECK(qr_cirq_read(qr_buf_view(&b), &(struct qr_program_options){0}, &p, &err) ==
+                      QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, refused_rows[i].words),
+              "%s, not %s", err.msg, refused_rows[i].words);
+        qr_buf_free(&b);
+    }
+    /* Noise of the data would differ from sample to sample. */
+    struct qr_buf b = tfq_program(rows[0].id, rows[0].args, "", "0_0");
+    struct qr_tfq_tensor one = {b.p, 1, b.n};
+    struct qr_tfq_samples samples;
+    struct qr_tfq_model model = {.data = one, .circuit = one};
+    CHECK(qr_tfq_read(&model, &p, &samples, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "data circuit 0: its gates: a noise channel (Depolarize) cannot be "
+                              "data; write it outside"),
+          "%s", err.msg);
+    qr_buf_free(&b);
+}
+
 static void damaged_programs(void) {
     static uint8_t bytes[MOST_BYTES], copy[MOST_BYTES];
     struct qr_json *root = golden_load("tests/golden/cirq/tfq.json");
@@ -496,6 +636,7 @@ int main(void) {
     nested();
     symbols();
     any_name();
+    tfq_channels();
     damaged_programs();
     return t_end();
 }
