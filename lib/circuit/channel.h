@@ -40,8 +40,10 @@ struct qr_damping {
 struct qr_channel_info {
     /* in job files, then other accepted names; those of one and two qubits may be equal */
     const char *names[QR_CHANNEL_NAMES];
-    const char *tfq, *cirq; /* id of TFQ's serializer, Cirq's class, or NULL */
-    const char *symbol;     /* in drawings */
+    /* Id of TFQ's serializer, Cirq's class, name of Braket's pragma, or NULL */
+    const char *tfq, *cirq, *braket;
+    bool last_first;    /* Braket has the last argument as the first */
+    const char *symbol; /* in drawings */
     uint8_t n_targets, n_args;
     const char *arg_names[QR_CHANNEL_ARGS];
     bool last_is_optional;            /* the last argument may be absent: 0 */

@@ -46,7 +46,7 @@ enum qr_code qr_channel_append(struct qr_gate_reader *r, struct qr_channel *chan
 
 /* ---- arguments ---- */
 
-static bool depends_on_inputs(const struct qr_gate_reader *r, const struct qr_gate_arg *a) {
+bool qr_channel_reads_inputs(const struct qr_gate_reader *r, const struct qr_gate_arg *a) {
     if (a->kind == QR_ARG_DATA) return true;
     if (a->kind != QR_ARG_EXPRESSION) return false;
     const struct qr_expression *e = &r->expressions[a->index];
@@ -64,7 +64,7 @@ static enum qr_code read_strengths(struct qr_gate_reader *r, const struct qr_jso
         c->args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 0, 0};
         if (!v && info->last_is_optional && k + 1u == info->n_args) continue;
         QR_TRY(qr_gate_read_arg(r, v, where, info->arg_names[k], &c->args[k]));
-        if (depends_on_inputs(r, &c->args[k]))
+        if (qr_channel_reads_inputs(r, &c->args[k]))
             return qr_fail(r->err, QR_INVALID_ARGUMENT,
                            "%s.%s depends on inputs; give a number, or an expression of weights",
                            where, info->arg_names[k]);

@@ -90,6 +90,8 @@ void qr_channel_keep(struct qr_gate_reader *r, struct qr_channel *channel);
 /* Appends a channel on these qubits; its operators are taken over. */
 QR_MUST_CHECK enum qr_code qr_channel_append(struct qr_gate_reader *r, struct qr_channel *channel,
                                              const uint16_t *qubits, const char *where);
+/* True if an argument depends on inputs, which a channel's must not. */
+bool qr_channel_reads_inputs(const struct qr_gate_reader *r, const struct qr_gate_arg *a);
 /* Fails if the list has a channel from gate `from` on: what cannot be done to it. */
 QR_MUST_CHECK enum qr_code qr_channel_reject(const struct qr_gate_reader *r, size_t from,
                                              const char *where, const char *what);

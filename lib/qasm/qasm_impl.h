@@ -345,6 +345,14 @@ QR_MUST_CHECK enum qr_code qasm_declare_value(struct qasm_reader *r, uint32_t to
                                               enum qasm_type type, unsigned width,
                                               struct qasm_value v);
 
+/* ---- noise_pragmas.c ---- */
+
+/* bit_flip(0.1) q[0], after "#pragma braket noise" */
+QR_MUST_CHECK enum qr_code qasm_noise(struct qasm_reader *r);
+/* Appends a channel, whose operators are taken over; fails on a measured qubit. */
+QR_MUST_CHECK enum qr_code qasm_channel_add(struct qasm_reader *r, uint32_t token,
+                                            struct qr_channel *channel, const uint16_t *qubits);
+
 /* ---- statements.c, result_pragmas.c ---- */
 
 QR_MUST_CHECK enum qr_code qasm_program(struct qasm_reader *r);
@@ -352,6 +360,11 @@ QR_MUST_CHECK enum qr_code qasm_statement(struct qasm_reader *r);
 QR_MUST_CHECK enum qr_code qasm_expression_statement(struct qasm_reader *r);
 /* Statements up to the "}" of the "{" that is the next token. */
 QR_MUST_CHECK enum qr_code qasm_block(struct qasm_reader *r);
-QR_MUST_CHECK enum qr_code qasm_result_pragma(struct qasm_reader *r);
+/* A pragma of Braket's: a result or noise. */
+QR_MUST_CHECK enum qr_code qasm_pragma(struct qasm_reader *r);
+/* Whether the token is this word. */
+bool qasm_word_is(const struct qasm_reader *r, uint32_t token, const char *word);
+/* A sum such as 0.5-0.5im, of which 0.5 is ret[0]. */
+QR_MUST_CHECK enum qr_code qasm_complex(struct qasm_reader *r, double ret[2]);
 
 #endif

@@ -1,5 +1,5 @@
 /* qasm/result_pragmas.c — Amazon Braket's pragmas for results: expectation values of products as
- * observables of lib/observable. Start reading at qasm_result_pragma(). */
+ * observables of lib/observable. Start reading at qasm_pragma(). */
 #include <math.h>
 #include <string.h>
 
@@ -23,14 +23,14 @@ static void readout_add(struct qasm_reader *r, char *text) {
     r->readouts[r->n_readouts++] = text;
 }
 
-static bool word_is(const struct qasm_reader *r, uint32_t token, const char *word) {
+bool qasm_word_is(const struct qasm_reader *r, uint32_t token, const char *word) {
     const struct qasm_token *t = &r->tokens[token];
     return t->kind == QASM_NAME && t->bytes == strlen(word) &&
            memcmp(r->text.p + t->at, word, t->bytes) == 0;
 }
 
 /* A sum such as 0.5-0.5im. */
-static enum qr_code read_complex(struct qasm_reader *r, double ret[2]) {
+enum qr_code qasm_complex(struct qasm_reader *r, double ret[2]) {
     ret[0] = ret[1] = 0;
     for (bool first = true;; first = false) {
         double sign = qasm_is(r, '-') ? -1 : 1, v;
@@ -54,9 +54,9 @@ static enum qr_code read_matrix(struct qasm_reader *r, double ret[4]) {
     for (unsigned row = 0; row < 2; row++) {
         if (row) QR_TRY(qasm_expect(r, ',', "','"));
         QR_TRY(qasm_expect(r, '[', "'['"));
-        QR_TRY(read_complex(r, m[2 * row]));
+        QR_TRY(qasm_complex(r, m[2 * row]));
         QR_TRY(qasm_expect(r, ',', "',' and a second number"));
-        QR_TRY(read_complex(r, m[2 * row + 1]));
+        QR_TRY(qasm_complex(r, m[2 * row + 1]));
         if (qasm_is(r, ','))
             return qasm_refuse(r, r->at,
                                "only matrices of one qubit are read; write the observable "
@@ -97,12 +97,12 @@ static enum qr_code read_factor(struct qasm_reader *r, struct observable_factor 
                  {"h", {0, M_SQRT1_2, 0, M_SQRT1_2}}};
     uint32_t token = r->at;
     qasm_next(r);
-    if (word_is(r, token, "hermitian")) {
+    if (qasm_word_is(r, token, "hermitian")) {
         QR_TRY(read_matrix(r, ret->coefficient));
         return read_one_qubit(r, &ret->qubit);
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (word_is(r, token, known[i].name)) {
+        if (qasm_word_is(r, token, known[i].name)) {
             memcpy(ret->coefficient, known[i].coefficient, sizeof ret->coefficient);
             QR_TRY(qasm_expect(r, '(', "'(' and a qubit"));
             QR_TRY(read_one_qubit(r, &ret->qubit));
@@ -159,16 +159,18 @@ static enum qr_code read_expectation(struct qasm_reader *r) {
     return QR_OK;
 }
 
-enum qr_code qasm_result_pragma(struct qasm_reader *r) {
+enum qr_code qasm_pragma(struct qasm_reader *r) {
     qasm_next(r);
     uint32_t token = r->at;
-    if (!word_is(r, token, "result"))
-        return qasm_refuse(r, token, "only Braket's pragmas of results are read; remove this one");
-    if (!word_is(r, token + 1, "expectation"))
+    bool noise = qasm_word_is(r, token, "noise");
+    if (!noise && !qasm_word_is(r, token, "result"))
+        return qasm_refuse(r, token,
+                           "only Braket's pragmas of results and noise are read; remove this one");
+    if (!noise && !qasm_word_is(r, token + 1, "expectation"))
         return qasm_refuse(r, token + 1,
                            "only expectation values are read-outs; remove the result");
     qasm_next(r);
-    qasm_next(r);
-    QR_TRY(read_expectation(r));
+    if (!noise) qasm_next(r);
+    QR_TRY(noise ? qasm_noise(r) : read_expectation(r));
     return qasm_expect(r, QASM_PRAGMA_END, "the end of the line");
 }

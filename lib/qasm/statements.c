@@ -269,18 +269,19 @@ static enum qr_code run_measure(struct qasm_reader *r) {
     return qasm_expect(r, ';', "';' after the measurement");
 }
 
-/* Qubits begin as 0. */
+/* Qubits begin as 0; after gates a reset is a channel. */
 static enum qr_code run_reset(struct qasm_reader *r) {
     struct qasm_selection q;
     uint32_t token = r->at;
     qasm_next(r);
     if (r->in_gate) return qasm_fail(r, token, "a gate resets no qubits; reset outside");
     QR_TRY(qasm_select_qubits(r, &q));
-    for (uint32_t i = 0; i < q.n; i++)
-        if (qr_qubits_has(&r->touched, r->pool[q.first + i]) ||
-            qr_qubits_has(&r->measured, r->pool[q.first + i]))
-            return qasm_refuse(r, token,
-                               "qring cannot reset a qubit after gates; use another qubit");
+    for (uint32_t i = 0; i < q.n; i++) {
+        struct qr_channel reset = {.info = qr_channel_info_of("Reset", 1)};
+        uint16_t qubit = (uint16_t)r->pool[q.first + i];
+        if (qr_qubits_has(&r->touched, qubit) || qr_qubits_has(&r->measured, qubit))
+            QR_TRY(qasm_channel_add(r, token, &reset, &qubit));
+    }
     return qasm_expect(r, ';', "';' after the qubits");
 }
 
@@ -387,7 +388,7 @@ enum qr_code qasm_statement(struct qasm_reader *r) {
     uint32_t token = r->at, n_symbols = r->n_symbols, n_pool = r->n_pool;
     QR_TRY(qasm_bounded(r, token));
     r->steps++;
-    if (qasm_is(r, QASM_PRAGMA)) return qasm_result_pragma(r);
+    if (qasm_is(r, QASM_PRAGMA)) return qasm_pragma(r);
     if (qasm_is(r, '{')) return run_body(r);
     /* Programs that read OpenQASM 2 allow empty statements. */
     if (r->version == 2 && !r->in_gate && qasm_skip(r, ';')) return QR_OK;

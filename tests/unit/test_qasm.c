@@ -371,6 +371,66 @@ static void readouts(void) {
     qr_program_fini(&q);
 }
 
+/* ---- noise ---- */
+
+/* Braket's pragmas: what each is in a job file. */
+static void noise(void) {
+    static const char *const rows[][2] = {
+        {"bit_flip(0.1) q[0]", "\"BitFlip\",\"qubits\":[0],\"p\":0.1}"},
+        {"phase_flip(1/4.) q[0]", "\"PhaseFlip\",\"qubits\":[0],\"p\":0.25}"},
+        {"depolarizing(1e-3) q[1]", "\"Depolarize\",\"qubits\":[1],\"p\":0.001}"},
+        {"two_qubit_depolarizing(0.1) q[1], q[0]", "\"Depolarize\",\"qubits\":[1,0],\"p\":0.1}"},
+        {"two_qubit_dephasing(0.1) q", "\"Dephase\",\"qubits\":[0,1],\"p\":0.1}"},
+        {"pauli_channel(0.1, 0.2, 0.3) q[0]",
+         "\"PauliChannel\",\"qubits\":[0],\"p_x\":0.1,\"p_y\":0.2,\"p_z\":0.3}"},
+        {"amplitude_damping(w) q[0]", "\"AmplitudeDamping\",\"qubits\":[0],\"gamma\":\"w\"}"},
+        {"generalized_amplitude_damping(0.1, 0.75) q[0]",
+         "\"GeneralizedAmplitudeDamping\",\"qubits\":[0],\"p\":0.75,\"gamma\":0.1}"},
+        {"phase_damping(0.5*sin(w)) q",
+         "\"PhaseDamping\",\"qubits\":[0],\"gamma\":\"0.5*sin(w)\"},{\"channel\":"
+         "\"PhaseDamping\",\"qubits\":[1],\"gamma\":\"0.5*sin(w)\"}"},
+        {"kraus([[0.6, 0], [0, 0.6im]], [[0, -0.8im], [0.8, 0]]) q[1]",
+         "\"Kraus\",\"qubits\":[1],\"operators\":[[[[0.6,0],[0,0]],[[0,0],[0,0.6]]],"
+         "[[[0,0],[0,-0.8]],[[0.8,0],[0,0]]]]}"},
+        {"kraus([[1, 0, 0, 0], [0, 0.5+0.5im, 0, -0.5+0.5im], [0, 0, 1, 0], "
+         "[0, -0.5+0.5im, 0, 0.5+0.5im]]) q[1], q[0]",
+         "\"Kraus\",\"qubits\":[1,0],\"operators\":[[[[1,0],[0,0],[0,0],[0,0]],[[0,0],[0.5,0.5],"
+         "[0,0],[-0.5,0.5]],[[0,0],[0,0],[1,0],[0,0]],[[0,0],[-0.5,0.5],[0,0],[0.5,0.5]]]]}"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        qr_auto(qr_free_p) char *text = qr_xasprintf(
+            "input float w;\nqubit[2] q;\nU(0, 0, 0) q;\n#pragma braket noise %s\n", rows[i][0]);
+        struct qr_program q = read_text(text, NULL, 0);
+        qr_auto(qr_free_p) char *json = json_of(q.circuit);
+        CHECK(strstr(json, rows[i][1]), "%s: %s", rows[i][0], json);
+        qr_program_fini(&q);
+    }
+    /* A reset of an untouched qubit is none; after gates and noise it is a channel. */
+    struct qr_program q = read_text(STD "qubit[3] q; reset q; h q[1];\n"
+                                        "for int i in [0:1] {\n"
+                                        "#pragma braket noise bit_flip((i + 1)/8.) q[i]\n"
+                                        "}\nreset q; x q[0];",
+                                    NULL, 0);
+    qr_auto(qr_free_p) char *json = json_of(q.circuit);
+    CHECK(strstr(json, "[{\"gate\":\"H\",\"qubits\":[1]},"
+                       "{\"channel\":\"BitFlip\",\"qubits\":[0],\"p\":0.125},"
+                       "{\"channel\":\"BitFlip\",\"qubits\":[1],\"p\":0.25},"
+                       "{\"channel\":\"Reset\",\"qubits\":[0]},"
+                       "{\"channel\":\"Reset\",\"qubits\":[1]},"
+                       "{\"gate\":\"X\",\"qubits\":[0]}]"),
+          "%s", json);
+    qr_program_fini(&q);
+    /* Data are not strengths. */
+    static const char *const inputs[] = {"x"};
+    struct qr_err err = {0};
+    struct qr_buf excerpt = {0};
+    CHECK(read_with("input float x; qubit q;\n#pragma braket noise bit_flip(2*x) q", inputs, 1, &q,
+                    &excerpt, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "line 2, column 31: p depends on data"),
+          "%s", err.msg);
+    qr_buf_free(&excerpt);
+}
+
 /* ---- errors ---- */
 
 static const struct {
@@ -408,7 +468,40 @@ static const struct {
     {STD "qubit q; bit c; c = measure q; x q;", "column 56", "was measured in line 1", true},
     {STD "qubit[2] q; bit c; c = measure q[0];\nif (c) x q[1];", "line 2, column 5",
      "no feed-forward", true},
-    {STD "qubit q; x q; reset q;", "column 39", "cannot reset a qubit after gates", true},
+    {STD "qubit q; bit c; c = measure q; reset q;", "column 56",
+     "was measured in line 1; qring cannot simulate noise or resets after", true},
+    {"qubit q;\n#pragma braket noise foo(0.1) q", "line 2, column 22",
+     "expected a channel: bit_flip, phase_flip, depolarizing, two_qubit_depolarizing, "
+     "two_qubit_dephasing, pauli_channel, amplitude_damping, generalized_amplitude_damping, "
+     "phase_damping, kraus",
+     false},
+    {"qubit q;\n#pragma braket noise bit_flip(1.5) q", "line 2, column 22",
+     "BitFlip has p = 1.5; give a number from 0 to 1", false},
+    {"qubit q;\n#pragma braket noise pauli_channel(0.5, 0.4, 0.2) q", "line 2, column 22",
+     "probabilities with a sum above 1", false},
+    {"qubit q;\n#pragma braket noise pauli_channel(0.5) q", "line 2, column 39",
+     "pauli_channel takes 3 numbers, but 1 is given", false},
+    {"qubit q;\n#pragma braket noise bit_flip(0.5, 0.4) q", "line 2, column 34", "expected ')'",
+     false},
+    {"qubit q;\n#pragma braket noise bit_flip(0.5)", "line 2, column 35", "expected", false},
+    {"qubit[2] q;\n#pragma braket noise bit_flip(0.5) q[0], q[0]", "line 2, column 42",
+     "a qubit is given twice", false},
+    {"qubit[2] q;\n#pragma braket noise two_qubit_dephasing(0.5) q[0]", "line 2, column 22",
+     "acts on 2 qubits, but 1 are given", false},
+    {"qubit q;\nU(0, 0, 0) q; bit c = measure q;\n#pragma braket noise bit_flip(0.5) q\n",
+     "line 3, column 22", "was measured in line 2", true},
+    {"qubit q; bit c;\nc = measure q;\n#pragma braket noise bit_flip(float(c)) q",
+     "line 3, column 31", "depends on a measurement", true},
+    {"gate g a {\n#pragma braket noise bit_flip(0.5) a\n}", "line 2, column 22",
+     "a gate has no noise", false},
+    {"qubit q;\n#pragma braket noise kraus([[1, 0], [0, 0.5]]) q", "line 2, column 22",
+     "is not the identity (off by 0.75)", false},
+    {"qubit q;\n#pragma braket noise kraus([[1, 0, 0], [0, 1, 0]]) q", "line 2, column 37",
+     "a row has 3 numbers", false},
+    {"qubit q;\n#pragma braket noise kraus([[1, 0], [0, 1]], [[0, 0, 0]]) q", "line 2, column 54",
+     "a row has more than 2 numbers", false},
+    {"qubit q;\n#pragma braket noise kraus([[1, 0]]) q", "line 2, column 35", "a row", false},
+    {"qubit q;\n#pragma braket verbatim", "line 2, column 16", "results and noise", true},
     {STD "qubit q; delay[10ns] q;", "column 34", "no timing", true},
     {STD "qubit q; box { x q; }", "column 34", "no timing", true},
     {"defcal x $0 { }", "column 1", "no pulses", true},
@@ -561,6 +654,7 @@ int main(void) {
     symbols();
     angles();
     readouts();
+    noise();
     errors();
     long_texts();
     colliding_names();
