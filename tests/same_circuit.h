@@ -22,7 +22,12 @@ static inline bool same_circuit(const struct qr_circuit *a, const struct qr_circ
     bool same = a->n_qubits == b->n_qubits && a->n_columns == b->n_columns &&
                 a->n_gates == b->n_gates && a->n_params == b->n_params &&
                 a->n_expressions == b->n_expressions;
-    for (size_t i = 0; same && i < a->n_gates; i++) same = same_gate(&a->gates[i], &b->gates[i]);
+    for (size_t i = 0; same && i < a->n_gates; i++) {
+        const struct qr_gate *x = &a->gates[i], *y = &b->gates[i];
+        same = same_gate(x, y) &&
+               (x->kind != QR_GATE_CHANNEL ||
+                qr_channel_equal(&a->channels[x->channel], &b->channels[y->channel]));
+    }
     for (size_t i = 0; same && i < a->n_params; i++)
         same = strcmp(a->param_names[i], b->param_names[i]) == 0;
     for (size_t i = 0; same && i < a->n_expressions; i++)

@@ -40,9 +40,9 @@ struct qr_damping {
 struct qr_channel_info {
     /* in job files, then other accepted names; those of one and two qubits may be equal */
     const char *names[QR_CHANNEL_NAMES];
-    /* Id of TFQ's serializer, Cirq's class, name of Braket's pragma, or NULL */
-    const char *tfq, *cirq, *braket;
-    bool last_first;    /* Braket has the last argument as the first */
+    /* Id of TFQ's serializer, Cirq's class, Braket's pragma, PennyLane's operation, or NULL */
+    const char *tfq, *cirq, *braket, *pennylane;
+    bool last_first;    /* Braket and PennyLane have the last argument as the first */
     const char *symbol; /* in drawings */
     uint8_t n_targets, n_args;
     const char *arg_names[QR_CHANNEL_ARGS];
@@ -60,6 +60,10 @@ struct qr_channel {
     double complex *kraus; /* n_kraus row-major matrices, first target most significant; owned */
 };
 
+/* The argument at this place in Braket and PennyLane. */
+static inline unsigned qr_channel_arg_at(const struct qr_channel_info *info, unsigned place) {
+    return !info->last_first ? place : place ? place - 1 : info->n_args - 1u;
+}
 /* Row i of the table; NULL after the last. */
 const struct qr_channel_info *qr_channel_info_at(size_t i);
 /* Finds a channel by any of its names, case ignored, on so many qubits; NULL: unknown. */

@@ -36,13 +36,31 @@ static void put_number(double v, struct qr_buf *to) {
     qr_buf_puts(to, text);
 }
 
-void export_angle(const struct qr_circuit *c, const struct qr_expression_style *style,
-                  const struct qr_gate_arg *a, struct qr_buf *to) {
+/* Appends what an argument multiplies, in brackets where `factor` precedes it. */
+static void put_symbols(const struct qr_circuit *c, const struct qr_expression_style *style,
+                        const struct qr_gate_arg *a, bool factor, struct qr_buf *to) {
     struct qr_expression_node leaf = {.op = a->kind == QR_ARG_DATA ? QR_EXPRESSION_INPUT
                                                                    : QR_EXPRESSION_PARAMETER,
                                       .index = a->index};
     const struct qr_expression one = {.n = 1, .node = &leaf},
                                *e = a->kind == QR_ARG_EXPRESSION ? &c->expressions[a->index] : &one;
+    enum qr_expression_op op = e->node[e->n - 1].op;
+    bool brackets = factor && (qr_expression_has_two(op) || op == QR_EXPRESSION_NEGATE);
+    if (brackets) qr_buf_puts(to, "(");
+    qr_expression_print(e, 1, style, to);
+    if (brackets) qr_buf_puts(to, ")");
+}
+
+void export_strength(const struct qr_circuit *c, const struct qr_expression_style *style,
+                     const struct qr_gate_arg *a, struct qr_buf *to) {
+    bool symbols = a->kind != QR_ARG_CONSTANT, factor = symbols && a->scale != 1;
+    if (!symbols || factor) put_number(a->scale, to);
+    if (factor) qr_buf_puts(to, "*");
+    if (symbols) put_symbols(c, style, a, factor, to);
+}
+
+void export_angle(const struct qr_circuit *c, const struct qr_expression_style *style,
+                  const struct qr_gate_arg *a, struct qr_buf *to) {
     double radians = radians_of(a->scale);
     size_t before = to->n;
     if (a->kind == QR_ARG_CONSTANT) {
@@ -55,11 +73,7 @@ void export_angle(const struct qr_circuit *c, const struct qr_expression_style *
         if (a->scale == 0 || !put_multiple_of_pi(a->scale, to)) put_number(radians, to);
         qr_buf_puts(to, "*");
     }
-    enum qr_expression_op op = e->node[e->n - 1].op;
-    bool brackets = to->n > before && (qr_expression_has_two(op) || op == QR_EXPRESSION_NEGATE);
-    if (brackets) qr_buf_puts(to, "(");
-    qr_expression_print(e, 1, style, to);
-    if (brackets) qr_buf_puts(to, ")");
+    put_symbols(c, style, a, to->n > before, to);
 }
 
 void export_shared(const struct qr_circuit *c, const struct qr_expression_style *style,

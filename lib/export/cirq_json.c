@@ -2,6 +2,7 @@
  * read-outs a list of the circuit and a PauliSum for each. Start reading at export_cirq(). */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "export/export_impl.h"
@@ -58,6 +59,13 @@ static void put_sympy_number(struct cirq_writer *w, double v) {
     open_type(w, integer ? "sympy.Integer" : "sympy.Float");
     if (integer) qr_json_key_i64(&w->json, "i", (int64_t)v);
     else qr_json_key_number(&w->json, "approx", v);
+    qr_json_close(&w->json, '}');
+}
+
+static void put_complex(struct cirq_writer *w, double re, double im) {
+    open_type(w, "complex");
+    qr_json_key_number(&w->json, "real", re);
+    qr_json_key_number(&w->json, "imag", im);
     qr_json_close(&w->json, '}');
 }
 
@@ -132,6 +140,61 @@ static enum qr_code put_argument(struct cirq_writer *w, const struct qr_gate_arg
     return QR_OK;
 }
 
+/* ---- noise ---- */
+
+/* Probabilities of all Pauli errors, as {"II": 0.9, "XZ": 0.1}. */
+static void put_errors(struct cirq_writer *w, const struct qr_channel *c, const double *a) {
+    double p[16];
+    if (!qr_channel_errors(c, a, p, NULL)) return;
+    qr_json_key_open(&w->json, "error_probabilities", '{');
+    for (unsigned i = 0; i < 1u << 2 * c->info->n_targets; i++) {
+        const char name[3] = {"IXYZ"[i >> 2], "IXYZ"[i & 3], 0};
+        if (p[i] != 0 || !i) qr_json_key_number(&w->json, name + 2 - c->info->n_targets, p[i]);
+    }
+    qr_json_close(&w->json, '}');
+}
+
+static enum qr_code put_operators(struct cirq_writer *w, const struct qr_channel *c) {
+    double complex kraus[QR_CHANNEL_KRAUS * 16];
+    unsigned n, dim = 1u << c->info->n_targets;
+    QR_TRY(export_channel_operators(c, "Cirq", kraus, &n, w->err));
+    qr_json_key_open(&w->json, "_kraus_ops", '[');
+    for (unsigned k = 0; k < n; k++) {
+        qr_json_open(&w->json, '[');
+        for (unsigned i = 0; i < dim * dim; i++) {
+            const double complex v = kraus[k * 16 + i];
+            if (i % dim == 0) qr_json_open(&w->json, '[');
+            if (cimag(v) == 0) qr_json_put_number(&w->json, creal(v));
+            else put_complex(w, creal(v), cimag(v));
+            if (i % dim == dim - 1) qr_json_close(&w->json, ']');
+        }
+        qr_json_close(&w->json, ']');
+    }
+    qr_json_close(&w->json, ']');
+    qr_json_put_key(&w->json, "_key");
+    qr_json_put_null(&w->json);
+    return QR_OK;
+}
+
+/* Appends the channel's class: of its own, of Pauli errors, or of operators. */
+static enum qr_code put_noise_class(struct cirq_writer *w, const struct qr_channel *c) {
+    static const char asymmetric[] = "AsymmetricDepolarizingChannel";
+    const struct qr_channel_info *info = c->info;
+    bool operators = info->kraus || (info->damping && !info->cirq);
+    const char *type = operators ? "KrausChannel" : info->cirq ? info->cirq : asymmetric;
+    double a[QR_CHANNEL_ARGS];
+    QR_TRY(export_channel_values(c, "Cirq", a, w->err));
+    open_type(w, type);
+    if (operators) QR_TRY(put_operators(w, c));
+    else if (strcmp(type, asymmetric) == 0) put_errors(w, c, a);
+    else if (!info->n_args) qr_json_key_i64(&w->json, "dimension", 2);
+    else if (info->n_targets == 2) qr_json_key_i64(&w->json, "n_qubits", 2);
+    for (unsigned k = 0; k < info->n_args && !operators && strcmp(type, asymmetric) != 0; k++)
+        qr_json_key_number(&w->json, info->arg_names[k], a[k]);
+    qr_json_close(&w->json, '}');
+    return QR_OK;
+}
+
 /* ---- operations ---- */
 
 static void put_qubit(struct cirq_writer *w, unsigned q) {
@@ -162,12 +225,8 @@ static void open_controlled(struct cirq_writer *w, const struct qr_gate *g) {
     qr_json_put_key(&w->json, "sub_operation");
 }
 
-static enum qr_code put_gate(struct cirq_writer *w, const struct qr_gate *g) {
+static enum qr_code put_class(struct cirq_writer *w, const struct qr_gate *g) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
-    bool controlled = !qr_qubits_is_empty(&g->controls);
-    if (controlled) open_controlled(w, g);
-    open_type(w, "GateOperation");
-    qr_json_put_key(&w->json, "gate");
     open_type(w, classes[g->kind]);
     if (info->identity) qr_json_key_i64(&w->json, "num_qubits", 1);
     for (unsigned k = 0; k < g->n_args; k++) {
@@ -176,6 +235,16 @@ static enum qr_code put_gate(struct cirq_writer *w, const struct qr_gate *g) {
     }
     if (info->has_exponent) qr_json_key_number(&w->json, "global_shift", g->global_shift);
     qr_json_close(&w->json, '}');
+    return QR_OK;
+}
+
+static enum qr_code put_operation(struct cirq_writer *w, const struct qr_gate *g) {
+    bool controlled = !qr_qubits_is_empty(&g->controls);
+    if (controlled) open_controlled(w, g);
+    open_type(w, "GateOperation");
+    qr_json_put_key(&w->json, "gate");
+    QR_TRY(g->kind == QR_GATE_CHANNEL ? put_noise_class(w, &w->circuit->channels[g->channel])
+                                      : put_class(w, g));
     qr_json_key_open(&w->json, "qubits", '[');
     for (unsigned k = 0; k < g->n_targets; k++) put_qubit(w, g->targets[k]);
     qr_json_close(&w->json, ']');
@@ -192,7 +261,8 @@ static enum qr_code put_moments(struct cirq_writer *w) {
     for (size_t m = 0; m < n; m++) {
         open_type(w, "Moment");
         qr_json_key_open(&w->json, "operations", '[');
-        for (size_t i = first[m]; i < first[m + 1]; i++) QR_TRY(put_gate(w, &c->gates[order[i]]));
+        for (size_t i = first[m]; i < first[m + 1]; i++)
+            QR_TRY(put_operation(w, &c->gates[order[i]]));
         close_operation(w);
     }
     return QR_OK;
@@ -214,10 +284,7 @@ static void put_term(struct cirq_writer *w, const struct qr_pauli_term *t) {
         qr_json_close(&w->json, ']');
     }
     qr_json_close(&w->json, ']');
-    open_type(w, "complex");
-    qr_json_key_number(&w->json, "real", t->coefficient);
-    qr_json_key_number(&w->json, "imag", 0);
-    qr_json_close(&w->json, '}');
+    put_complex(w, t->coefficient, 0);
     qr_json_close(&w->json, ']');
 }
 

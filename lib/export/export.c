@@ -14,10 +14,11 @@ struct qr_export_format {
     bool numbers_only;
     bool needs_every_qubit; /* the qubits of a text are those of its gates */
     bool circuit_alone;     /* expected by its readers; read-outs change the form */
+    bool without_noise;
 };
 static const struct qr_export_format formats[] = {
     {.name = "qasm3", .write = export_qasm3},
-    {.name = "qasm2", .write = export_qasm2, .numbers_only = true},
+    {.name = "qasm2", .write = export_qasm2, .numbers_only = true, .without_noise = true},
     {.name = "cirq", .write = export_cirq, .needs_every_qubit = true, .circuit_alone = true},
     {.name = "tfq", .write = export_tfq, .needs_every_qubit = true, .circuit_alone = true},
     {.name = "python", .write = export_python, .keeps_parameters = true}};
@@ -84,6 +85,18 @@ static struct qr_gate_arg bind_argument(const struct qr_gate_arg *a, const doubl
     return *a;
 }
 
+/* Adds a channel with numbers; the index of it. */
+static enum qr_code bind_channel(struct qr_circuit *to, const struct qr_channel *c,
+                                 const double *theta, const struct qr_expression *bound,
+                                 uint32_t *ret, struct qr_err *err) {
+    struct qr_channel copy = *c; /* its operators are borrowed */
+    for (unsigned k = 0; k < c->info->n_args; k++)
+        copy.args[k] = bind_argument(&c->args[k], theta, NULL, bound);
+    QR_TRY(qr_channel_check(&copy, err));
+    *ret = qr_circuit_channel(to, &copy);
+    return QR_OK;
+}
+
 static enum qr_code bind_circuit(const struct qr_circuit *c, const double *theta, const double *x,
                                  struct qr_circuit **ret, struct qr_err *err) {
     struct qr_circuit *to = qr_circuit_new(c->n_qubits, x ? 0 : c->n_columns);
@@ -100,7 +113,9 @@ static enum qr_code bind_circuit(const struct qr_circuit *c, const double *theta
         struct qr_gate g = c->gates[i];
         for (unsigned k = 0; k < g.n_args; k++)
             g.args[k] = bind_argument(&g.args[k], theta, x, bound);
-        code = qr_circuit_add(to, &g, err);
+        if (g.kind == QR_GATE_CHANNEL)
+            code = bind_channel(to, &c->channels[g.channel], theta, bound, &g.channel, err);
+        if (code == QR_OK) code = qr_circuit_add(to, &g, err);
     }
     if (code == QR_OK) *ret = to;
     else qr_circuit_free(to);
@@ -127,8 +142,11 @@ static struct qr_circuit *touch_all(const struct qr_circuit *c) {
 static enum qr_code check_numbers(const struct qr_export_format *f, const struct qr_export *what,
                                   struct qr_err *err) {
     const struct qr_circuit *c = what->circuit;
-    if (qr_circuit_is_noisy(c))
-        return qr_fail(err, QR_UNIMPLEMENTED, "the circuit has noise channels; export one without");
+    if (c->readout_errors)
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "no format has read-out errors; remove readout from the circuit's noise");
+    if (f->without_noise && qr_circuit_is_noisy(c))
+        return qr_fail(err, QR_UNIMPLEMENTED, "%s has no noise channels; choose qasm3", f->name);
     if (!f->numbers_only) return QR_OK;
     if (c->n_params && !what->theta)
         return qr_fail(err, QR_INVALID_ARGUMENT,

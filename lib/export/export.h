@@ -37,8 +37,9 @@ QR_MUST_CHECK enum qr_code qr_export_format(const char *name, const struct qr_ex
 bool qr_export_circuit_alone(const struct qr_export_format *format);
 /* Appends the circuit to *ret.
  *
- * Errors:   INVALID_ARGUMENT: the format has no symbols, and theta or x is missing; UNIMPLEMENTED:
- *           a gate, a function or a read-out that the format cannot express
+ * Errors:   INVALID_ARGUMENT: the format has no symbols, and theta or x is missing, or a strength
+ *           of noise is out of range; UNIMPLEMENTED: a gate, a channel, a function or a read-out
+ *           that the format cannot express
  */
 QR_MUST_CHECK enum qr_code qr_export(const struct qr_export_format *format,
                                      const struct qr_export *what, struct qr_buf *ret,

@@ -1,6 +1,7 @@
 /* export/pennylane.c — a Python file with a QNode of PennyLane: weights by name, inputs as the last
  * axis of x. Start reading at export_python(). */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/parse.h"
@@ -73,6 +74,44 @@ static void put_basic(void *context, const struct qr_basic_gate *b) {
     qr_buf_puts(w->to, "\n");
 }
 
+/* rest: the probability of the other outcome. */
+static void put_strength(const struct python_writer *w, const struct qr_gate_arg *a, bool rest) {
+    const struct qr_gate_arg other = {.scale = 1 - a->scale};
+    bool number = a->kind == QR_ARG_CONSTANT;
+    if (rest && !number) qr_buf_puts(w->to, "1 - (");
+    export_strength(w->circuit, &w->style, rest && number ? &other : a, w->to);
+    if (rest && !number) qr_buf_puts(w->to, ")");
+}
+
+/* PennyLane's p of GeneralizedAmplitudeDamping is the probability of |1>, ours that of |0>.
+ * Operators for channels that PennyLane has no name for. */
+static enum qr_code put_noise_operation(struct python_writer *w, const struct qr_gate *g,
+                                        struct qr_err *err) {
+    const struct qr_channel *c = &w->circuit->channels[g->channel];
+    const struct qr_channel_info *info = c->info;
+    double complex kraus[QR_CHANNEL_KRAUS * 16];
+    bool named = info->pennylane && !info->kraus,
+         generalized = strcmp(info->names[0], "GeneralizedAmplitudeDamping") == 0;
+    unsigned n_kraus = 0;
+    if (!named) QR_TRY(export_channel_operators(c, "PennyLane", kraus, &n_kraus, err));
+    qr_buf_printf(w->to, "    qml.%s(%s", named ? info->pennylane : "QubitChannel",
+                  named ? "" : "[");
+    for (unsigned i = 0; i < info->n_args && named; i++) {
+        unsigned k = qr_channel_arg_at(info, i);
+        put_strength(w, &c->args[k], generalized && k == 0);
+        qr_buf_puts(w->to, ", ");
+    }
+    for (unsigned k = 0; k < n_kraus; k++) {
+        qr_buf_puts(w->to, k ? ", qml.numpy.array(" : "qml.numpy.array(");
+        export_matrix(kraus + (size_t)k * 16, 1u << info->n_targets, "j", w->to);
+        qr_buf_puts(w->to, ")");
+    }
+    if (!named) qr_buf_puts(w->to, "], ");
+    if (g->n_targets == 2) qr_buf_printf(w->to, "[%u, %u])\n", g->targets[0], g->targets[1]);
+    else qr_buf_printf(w->to, "%u)\n", g->targets[0]);
+    return QR_OK;
+}
+
 /* qml.PauliX(0) @ qml.PauliZ(1) */
 static void put_term(struct qr_buf *to, const struct qr_pauli_term *t) {
     const struct qr_qubits all = qr_pauli_qubits(t);
@@ -121,8 +160,9 @@ static void put_head(const struct qr_export *what, struct qr_buf *to) {
     }
     if (c->n_params && what->theta) qr_buf_puts(to, "}\n");
     qr_buf_printf(to,
-                  "\n\n@qml.qnode(qml.device(\"default.qubit\", wires=%u))\ndef circuit(%s%s%s):\n",
-                  c->n_qubits, c->n_columns ? "x" : "", c->n_columns && c->n_params ? ", " : "",
+                  "\n\n@qml.qnode(qml.device(\"default.%s\", wires=%u))\ndef circuit(%s%s%s):\n",
+                  qr_circuit_is_noisy(c) ? "mixed" : "qubit", c->n_qubits, c->n_columns ? "x" : "",
+                  c->n_columns && c->n_params ? ", " : "",
                   !c->n_params  ? ""
                   : what->theta ? "w=weights"
                                 : "w");
@@ -136,7 +176,7 @@ enum qr_code export_python(const struct qr_export *what, struct qr_buf *to, stru
         .circuit = c,
         .style = {.parameters = params, .columns = columns, .functions = functions, .shared = "s"},
         .to = to};
-    (void)err;
+    enum qr_code code = QR_OK;
     for (unsigned i = 0; i < c->n_params; i++) {
         struct qr_buf name = {0};
         put_string(&name, c->param_names[i]);
@@ -146,7 +186,9 @@ enum qr_code export_python(const struct qr_export *what, struct qr_buf *to, stru
     for (unsigned i = 0; i < c->n_columns; i++) columns[i] = qr_xasprintf("x[..., %u]", i);
     put_head(what, to);
     export_shared(c, &w.style, "    ", "\n", to);
-    for (size_t i = 0; i < c->n_gates; i++) qr_gate_lower(&c->gates[i], put_basic, &w);
+    for (size_t i = 0; i < c->n_gates && code == QR_OK; i++)
+        if (c->gates[i].kind == QR_GATE_CHANNEL) code = put_noise_operation(&w, &c->gates[i], err);
+        else qr_gate_lower(&c->gates[i], put_basic, &w);
     qr_buf_puts(to, what->n_readouts ? "    return [\n" : "    return qml.state()\n");
     for (size_t i = 0; i < what->n_readouts; i++) {
         qr_buf_puts(to, "        qml.expval(");
@@ -158,5 +200,5 @@ enum qr_code export_python(const struct qr_export *what, struct qr_buf *to, stru
     for (unsigned i = 0; i < c->n_columns; i++) free(columns[i]);
     free(params);
     free(columns);
-    return QR_OK;
+    return code;
 }

@@ -51,6 +51,7 @@ struct qasm3_writer {
     const char *qubits;
     bool used[QR_BASIC_KINDS];
     struct qr_buf gates;
+    struct qr_err *err;
 };
 
 /* "ctrl(2) @ negctrl @ " and the qubits in their order; returns the name of the gate. */
@@ -98,6 +99,33 @@ static void put_basic(void *context, const struct qr_basic_gate *b) {
     qr_buf_free(&operands);
 }
 
+/* ---- noise ---- */
+
+/* A reset, or a pragma of Braket's; Kraus operators for channels that have no name there. */
+static enum qr_code put_noise_pragma(struct qasm3_writer *w, const struct qr_gate *g) {
+    const struct qr_channel *c = &w->circuit->channels[g->channel];
+    const struct qr_channel_info *info = c->info;
+    double complex kraus[QR_CHANNEL_KRAUS * 16];
+    bool reset = strcmp(info->names[0], "Reset") == 0, named = info->braket && !info->kraus;
+    unsigned n_kraus = 0;
+    if (!reset && !named)
+        QR_TRY(export_channel_operators(c, "Braket's OpenQASM", kraus, &n_kraus, w->err));
+    if (reset) qr_buf_puts(&w->gates, "reset");
+    else qr_buf_printf(&w->gates, "#pragma braket noise %s(", named ? info->braket : "kraus");
+    for (unsigned i = 0; i < info->n_args && named; i++) {
+        qr_buf_puts(&w->gates, i ? ", " : "");
+        export_strength(w->circuit, &w->style, &c->args[qr_channel_arg_at(info, i)], &w->gates);
+    }
+    for (unsigned k = 0; k < n_kraus; k++) {
+        qr_buf_puts(&w->gates, k ? ", " : "");
+        export_matrix(kraus + (size_t)k * 16, 1u << info->n_targets, "im", &w->gates);
+    }
+    qr_buf_printf(&w->gates, "%s %s[%u]", reset ? "" : ")", w->qubits, g->targets[0]);
+    if (g->n_targets == 2) qr_buf_printf(&w->gates, ", %s[%u]", w->qubits, g->targets[1]);
+    qr_buf_puts(&w->gates, reset ? ";\n" : "\n");
+    return QR_OK;
+}
+
 /* ---- the text ---- */
 
 static void put_definitions(const struct qasm3_writer *w, struct qr_buf *to) {
@@ -109,13 +137,15 @@ static void put_definitions(const struct qasm3_writer *w, struct qr_buf *to) {
 enum qr_code export_qasm3(const struct qr_export *what, struct qr_buf *to, struct qr_err *err) {
     const struct qr_circuit *c = what->circuit;
     struct export_qasm_names names = export_qasm_names(c);
-    struct qasm3_writer w = {.circuit = c, .qubits = names.qubits};
+    struct qasm3_writer w = {.circuit = c, .qubits = names.qubits, .err = err};
     w.style = (struct qr_expression_style){.parameters = names.params,
                                            .columns = names.columns,
                                            .functions = functions,
                                            .shared = names.shared};
-    (void)err;
-    for (size_t i = 0; i < c->n_gates; i++) qr_gate_lower(&c->gates[i], put_basic, &w);
+    enum qr_code code = QR_OK;
+    for (size_t i = 0; i < c->n_gates && code == QR_OK; i++)
+        if (c->gates[i].kind == QR_GATE_CHANNEL) code = put_noise_pragma(&w, &c->gates[i]);
+        else qr_gate_lower(&c->gates[i], put_basic, &w);
     qr_buf_puts(to, "OPENQASM 3.0;\ninclude \"stdgates.inc\";\n");
     export_qasm_comment(what, to);
     put_definitions(&w, to);
@@ -131,5 +161,5 @@ enum qr_code export_qasm3(const struct qr_export *what, struct qr_buf *to, struc
     to->overflow |= w.gates.overflow;
     qr_buf_free(&w.gates);
     export_qasm_names_fini(&names);
-    return QR_OK;
+    return code;
 }

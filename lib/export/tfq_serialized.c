@@ -78,12 +78,27 @@ static void put_controls(struct qr_buf *operation, const struct qr_gate *g) {
 
 /* ---- operations ---- */
 
-static enum qr_code put_operation(struct qr_buf *moment, const struct qr_gate *g,
-                                  const struct qr_circuit *c, char *const *columns,
-                                  struct qr_err *err) {
+static enum qr_code put_channel_id(struct qr_buf *operation, const struct qr_channel *c,
+                                   struct qr_err *err) {
+    double a[QR_CHANNEL_ARGS];
+    struct qr_buf id = {0};
+    if (!c->info->tfq)
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "TensorFlow Quantum has no channel %s on %u qubit%s; choose cirq, qasm3 or "
+                       "python",
+                       c->info->names[0], c->info->n_targets, c->info->n_targets == 1 ? "" : "s");
+    QR_TRY(export_channel_values(c, "TensorFlow Quantum", a, err));
+    qr_protobuf_text(&id, 1, c->info->tfq);
+    put_message(operation, 1, &id);
+    for (unsigned k = 0; k < c->info->n_args; k++)
+        put_float(operation, c->info->arg_names[k], a[k]);
+    return QR_OK;
+}
+
+static enum qr_code put_gate(struct qr_buf *operation, const struct qr_gate *g,
+                             const struct qr_circuit *c, char *const *columns, struct qr_err *err) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
-    struct qr_buf operation = {0}, id = {0};
-    enum qr_code code = QR_OK;
+    struct qr_buf id = {0};
     if (info->tfq && strcmp(info->tfq, "PISP") == 0 && g->global_shift != 0 &&
         !qr_qubits_is_empty(&g->controls))
         return qr_fail(err, QR_UNIMPLEMENTED,
@@ -91,11 +106,21 @@ static enum qr_code put_operation(struct qr_buf *moment, const struct qr_gate *g
                        "controls; write it without",
                        info->name);
     qr_protobuf_text(&id, 1, info->tfq ? info->tfq : info->name);
-    put_message(&operation, 1, &id);
-    for (unsigned k = 0; k < g->n_args && code == QR_OK; k++)
-        code = put_argument(&operation, info->arg_names[k], &g->args[k], c, columns, err);
-    if (info->has_exponent) put_float(&operation, "global_shift", g->global_shift);
-    if (info->identity) put_float(&operation, "unused", 1);
+    put_message(operation, 1, &id);
+    for (unsigned k = 0; k < g->n_args; k++)
+        QR_TRY(put_argument(operation, info->arg_names[k], &g->args[k], c, columns, err));
+    if (info->has_exponent) put_float(operation, "global_shift", g->global_shift);
+    if (info->identity) put_float(operation, "unused", 1);
+    return QR_OK;
+}
+
+static enum qr_code put_operation(struct qr_buf *moment, const struct qr_gate *g,
+                                  const struct qr_circuit *c, char *const *columns,
+                                  struct qr_err *err) {
+    struct qr_buf operation = {0}, id = {0};
+    enum qr_code code = g->kind == QR_GATE_CHANNEL
+                            ? put_channel_id(&operation, &c->channels[g->channel], err)
+                            : put_gate(&operation, g, c, columns, err);
     put_controls(&operation, g);
     for (unsigned k = 0; k < g->n_targets; k++) {
         char name[16];

@@ -61,7 +61,7 @@ static enum qr_code read_operators(struct qasm_reader *r, struct qr_channel *c) 
 static enum qr_code read_strengths(struct qasm_reader *r, struct qr_channel *c) {
     const struct qr_channel_info *info = c->info;
     for (unsigned i = 0; i < info->n_args; i++) {
-        unsigned k = info->last_first ? (i ? i - 1 : info->n_args - 1u) : i;
+        unsigned k = qr_channel_arg_at(info, i);
         struct qasm_value v;
         uint32_t token = r->at;
         if (i && !qasm_skip(r, ','))

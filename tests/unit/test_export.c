@@ -9,6 +9,7 @@
 #include "export/export.h"
 #include "qasm/qasm.h"
 #include "tests/ref/dense.h"
+#include "tests/same_circuit.h"
 #include "tests/t.h"
 
 enum { QUBITS = 4, GATES = 12, CIRCUITS = 400, AMPLITUDES = 1 << 2 * QUBITS, MOST = 64 };
@@ -426,6 +427,198 @@ static void tfq(void) {
     qr_circuit_free(c);
 }
 
+/* ---- noise ---- */
+
+static const char *const channels[] = {
+    "\"BitFlip\", \"p\": 0.1",
+    "\"PhaseFlip\", \"p\": 0.25",
+    "\"BitPhaseFlip\", \"p\": 0.1",
+    "\"Depolarize\", \"p\": 0.1",
+    "\"PauliChannel\", \"p_x\": 0.1, \"p_y\": 0.2, \"p_z\": 0.3",
+    "\"AmplitudeDamping\", \"gamma\": 0.3",
+    "\"GeneralizedAmplitudeDamping\", \"p\": 0.75, \"gamma\": 0.3",
+    "\"PhaseDamping\", \"gamma\": 0.3",
+    "\"ThermalRelaxation\", \"t1\": 50, \"t2\": 70, \"time\": 10, \"excited\": 0.125",
+    "\"Reset\"",
+    "\"ResetError\", \"p_0\": 0.1, \"p_1\": 0.2",
+    "\"Kraus\", \"operators\": [[[0.6, 0], [0, [0, 0.6]]], [[0, [0, -0.8]], [0.8, 0]]]",
+    "\"Depolarize\", \"p\": 0.1",
+    "\"Dephase\", \"p\": 0.1",
+    "\"PauliChannel\", \"p_ix\": 0.1, \"p_iy\": 0, \"p_iz\": 0, \"p_xi\": 0.0625, \"p_xx\": 0, "
+    "\"p_xy\": 0.2, \"p_xz\": 0, \"p_yi\": 0, \"p_yx\": 0, \"p_yy\": 0.125, \"p_yz\": 0, \"p_zi\": "
+    "0, \"p_zx\": 0, \"p_zy\": 0, \"p_zz\": 0.05",
+    "\"Kraus\", \"operators\": [[[1, 0, 0, 0], [0, [0.5, 0.5], 0, [-0.5, 0.5]], [0, 0, 1, 0], "
+    "[0, [-0.5, 0.5], 0, [0.5, 0.5]]]]",
+};
+enum { FIRST_OF_TWO = 12 };
+
+/* A channel between gates, on qubit 1, or on 2 and 0. */
+static struct qr_circuit *noisy_circuit(size_t i) {
+    qr_auto(qr_free_p) char *json = qr_xasprintf(
+        "{\"qubits\": 3, \"gates\": [{\"gate\": \"H\", \"qubits\": [0]}, {\"gate\": \"H\", "
+        "\"qubits\": [1]}, {\"gate\": \"H\", \"qubits\": [2]}, {\"channel\": %s, \"qubits\": %s}]}",
+        channels[i], i < FIRST_OF_TWO ? "[1]" : "[2, 0]");
+    return circuit_of(json);
+}
+
+/* The same channel on the same qubits, and of the same kind where the format has a name for it. */
+static void check_channel(const char *format, const struct qr_circuit *a,
+                          const struct qr_circuit *b, bool named, double within) {
+    double values[QR_CHANNEL_ARGS], wanted[QR_CHANNEL_TRANSFER], found[QR_CHANNEL_TRANSFER];
+    const struct qr_gate *g = &a->gates[a->n_gates - 1], *h = &b->gates[b->n_gates - 1];
+    CHECK(a->n_channels == 1 && b->n_channels == 1 && h->kind == QR_GATE_CHANNEL &&
+          memcmp(g->targets, h->targets, sizeof g->targets) == 0);
+    if (b->n_channels != 1) return;
+    const struct qr_channel *from = a->channels, *to = b->channels;
+    size_t size = from->info->n_targets == 1 ? 16 : 256;
+    CHECK(!named || from->info == to->info, "%s: %s is %s", format, from->info->names[0],
+          to->info->names[0]);
+    CHECK(!named || within > TOLERANCE || qr_channel_equal(from, to), "%s: %s", format,
+          from->info->names[0]);
+    if (from->info->n_targets != to->info->n_targets) CHECK(false, "%s", format);
+    qr_channel_values(from, NULL, values);
+    qr_channel_transfer(from, values, wanted, NULL);
+    qr_channel_values(to, NULL, values);
+    qr_channel_transfer(to, values, found, NULL);
+    for (size_t k = 0; k < size; k++)
+        CHECK(fabs(found[k] - wanted[k]) < within, "%s: %s [%zu] is %g, not %g", format,
+              from->info->names[0], k, found[k], wanted[k]);
+}
+
+static void noise(void) {
+    const struct qr_export_format *tfq_format;
+    struct qr_err err = {0};
+    CHECK(!qr_export_format("tfq", &tfq_format, &err));
+    for (size_t i = 0; i < COUNT(channels); i++) {
+        struct qr_circuit *c = noisy_circuit(i);
+        const struct qr_export what = {.circuit = c};
+        const struct qr_channel_info *info = c->channels->info;
+        struct qr_buf text = exported("qasm3", &what), bytes = {0};
+        struct qr_program q = read_back(&text, 0);
+        check_channel("qasm3", c, q.circuit, info->braket || !info->n_args, TOLERANCE);
+        CHECK(q.circuit->n_gates == 4, "%s", qr_buf_string(&text));
+        qr_program_fini(&q);
+        qr_buf_free(&text);
+        enum qr_code code = qr_export(tfq_format, &what, &bytes, &err);
+        CHECK(code == (info->tfq ? QR_OK : QR_UNIMPLEMENTED) &&
+                  (info->tfq || strstr(err.msg, "cannot export to tfq: TensorFlow Quantum has no")),
+              "%s: %s", info->names[0], err.msg);
+        if (info->tfq) {
+            q = read_model(&bytes, NULL);
+            check_channel("tfq", c, q.circuit, true, 1e-6);
+            qr_program_fini(&q);
+        }
+        qr_buf_free(&bytes);
+        qr_circuit_free(c);
+    }
+}
+
+/* Strengths of weights: symbols in OpenQASM and PennyLane; Cirq and TFQ need numbers. */
+static const char weighted[] =
+    "{\"qubits\": 2, \"gates\": [{\"gate\": \"H\", \"qubits\": [0]}, {\"gate\": \"CNOT\", "
+    "\"qubits\": "
+    "[0, 1]},{\"channel\": \"BitFlip\", \"qubits\": [0], \"p\": \"0.5*w\"}, {\"channel\": "
+    "\"GeneralizedAmplitudeDamping\", \"qubits\": [1], \"p\": \"v*w\", \"gamma\": \"0.25*(v + "
+    "w)\"}, "
+    "{\"channel\": \"Depolarize\", \"qubits\": [1, 0], \"p\": \"v\"}, {\"channel\": \"Kraus\", "
+    "\"qubits\": [1], \"operators\": [[[0.6, 0], [0, [0, 0.6]]], [[0, 0.8], [0.8, 0]]]}]}";
+static const char thermal[] = "{\"qubits\": 1, \"gates\": [{\"channel\": \"ThermalRelaxation\", "
+                              "\"qubits\": [0], \"t1\": 4, \"t2\": \"w\", \"time\": 1}]}";
+
+static void strengths(void) {
+    static const char lines[] =
+        "#pragma braket noise bit_flip(0.5*w) q[0]\n"
+        "#pragma braket noise generalized_amplitude_damping(0.25*(v + w), v*w) q[1]\n"
+        "#pragma braket noise two_qubit_depolarizing(v) q[1], q[0]\n"
+        "#pragma braket noise kraus([[0.6, 0], [0, 0.6im]], [[0, 0.8], [0.8, 0]]) q[1]\n";
+    const double theta[] = {0.25, 0.5};
+    struct qr_circuit *c = circuit_of(weighted);
+    struct qr_buf text = exported("qasm3", &(struct qr_export){.circuit = c});
+    CHECK(strstr(qr_buf_string(&text), lines), "%s", qr_buf_string(&text));
+    struct qr_program q = read_back(&text, 0);
+    CHECK(same_circuit(c, q.circuit), "%s", qr_buf_string(&text));
+    qr_program_fini(&q);
+    qr_buf_free(&text);
+    text = exported("qasm3", &(struct qr_export){.circuit = c, .theta = theta});
+    CHECK(strstr(qr_buf_string(&text), "(0.1875, 0.125) q[1]"), "%s", qr_buf_string(&text));
+    qr_buf_free(&text);
+    qr_circuit_free(c);
+}
+
+/* PennyLane's order of arguments and its own p of the generalized damping; operators. */
+static void python_noise(void) {
+    static const char lines[] =
+        "@qml.qnode(qml.device(\"default.mixed\", wires=2))\n"
+        "def circuit(w):\n    qml.Hadamard(0)\n    qml.ctrl(qml.PauliX(1), [0], [1])\n"
+        "    qml.BitFlip(0.5*w[\"w\"], 0)\n"
+        "    qml.GeneralizedAmplitudeDamping(0.25*(w[\"v\"] + w[\"w\"]), 1 - (w[\"v\"]*w[\"w\"]), "
+        "1)\n";
+    const struct {
+        struct qr_circuit *c; /* freed */
+        const char *words;
+    } rows[] = {
+        {circuit_of(thermal), "qml.ThermalRelaxationError(0, 4, w[\"w\"], 1, 0)\n"},
+        {noisy_circuit(6), "qml.GeneralizedAmplitudeDamping(0.3, 0.25, 1)\n"},
+        {noisy_circuit(11), "[[0.6, 0], [0, 0.6j]]), qml.numpy.array([[0, -0.8j], "},
+    };
+    const struct qr_export_format *f;
+    struct qr_err err = {0};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_buf text = exported("python", &(struct qr_export){.circuit = rows[i].c});
+        CHECK(strstr(qr_buf_string(&text), rows[i].words), "%s", qr_buf_string(&text));
+        qr_buf_free(&text);
+        qr_circuit_free(rows[i].c);
+    }
+    /* PennyLane has the first two channels. */
+    struct qr_circuit *c = circuit_of(weighted);
+    struct qr_buf text = {0};
+    CHECK(!qr_export_format("python", &f, &err) &&
+              qr_export(f, &(struct qr_export){.circuit = c}, &text, &err) == QR_UNIMPLEMENTED &&
+              strstr(err.msg, "PennyLane has no Depolarize with strengths that depend on weights"),
+          "%s", err.msg);
+    CHECK(strstr(qr_buf_string(&text), lines), "%s", qr_buf_string(&text));
+    qr_buf_free(&text);
+    qr_circuit_free(c);
+}
+
+static void noise_errors(void) {
+    static const double high[] = {0.25, 3};
+    static const struct {
+        const char *format, *circuit;
+        const double *theta;
+        const char *words;
+    } rows[] = {
+        {"cirq", weighted, NULL,
+         "cannot export to cirq: Cirq has no BitFlip with strengths that depend on weights; give "
+         "weights"},
+        {"tfq", weighted, NULL,
+         "TensorFlow Quantum has no BitFlip with strengths that depend on weights"},
+        {"qasm2", weighted, NULL,
+         "cannot export to qasm2: qasm2 has no noise channels; choose qasm3"},
+        {"qasm3", thermal, NULL, "Braket's OpenQASM has no ThermalRelaxation with strengths"},
+        {"qasm3", weighted, high, "cannot export to qasm3: BitFlip has p = 1.5; give a number"},
+        {"qasm3",
+         "{\"qubits\": 1, \"gates\": [{\"gate\": \"X\", \"qubits\": [0]}], \"noise\": "
+         "{\"readout\": "
+         "{\"p\": 0.1}}}",
+         NULL, "no format has read-out errors; remove readout from"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_circuit *c = circuit_of(rows[i].circuit);
+        const struct qr_export_format *f;
+        struct qr_err err = {0};
+        struct qr_buf text = {0};
+        CHECK(!qr_export_format(rows[i].format, &f, &err));
+        enum qr_code code =
+            qr_export(f, &(struct qr_export){.circuit = c, .theta = rows[i].theta}, &text, &err);
+        CHECK(code == (rows[i].theta ? QR_INVALID_ARGUMENT : QR_UNIMPLEMENTED) &&
+                  strstr(err.msg, rows[i].words),
+              "%s, not %s", err.msg, rows[i].words);
+        qr_buf_free(&text);
+        qr_circuit_free(c);
+    }
+}
+
 static void rejects(const char *format, const char *gates, const struct qr_export *with,
                     const char *words) {
     const struct qr_export_format *f = NULL;
@@ -479,6 +672,10 @@ int main(void) {
     cirq();
     python();
     tfq();
+    noise();
+    strengths();
+    python_noise();
+    noise_errors();
     errors();
     return t_end();
 }
