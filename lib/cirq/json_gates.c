@@ -339,23 +339,31 @@ static enum qr_code read_diagonal(struct cirq_reader *r, const struct json_gate 
     return QR_OK;
 }
 
-static enum qr_code read_matrix_entries(struct cirq_reader *r, const struct json_gate *g,
-                                        unsigned dim, double complex *ret) {
-    const struct qr_json *rows = qr_json_get(g->v, "matrix");
-    unsigned i = 0, row = 0, column = 0;
+static enum qr_code read_entries(struct cirq_reader *r, const struct qr_json *rows,
+                                 const char *path, unsigned dim, double complex *ret) {
+    unsigned i = 0;
     for (const struct qr_json *one = qr_json_first(rows); one; one = qr_json_next(one)) {
         if (qr_json_size(one) != dim || i == dim * dim) break;
         for (const struct qr_json *v = qr_json_first(one); v; v = qr_json_next(v), i++) {
-            struct qr_path path = qr_path_of("%s.matrix[%u][%u]", g->path, i / dim, i % dim);
-            QR_TRY(cirq_json_complex(r, v, path.s, &ret[i]));
+            struct qr_path at = qr_path_of("%s[%u][%u]", path, i / dim, i % dim);
+            QR_TRY(cirq_json_complex(r, v, at.s, &ret[i]));
             /* Larger entries would overflow below. */
             if (!(fabs(creal(ret[i])) <= 2) || !(fabs(cimag(ret[i])) <= 2))
                 return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                               "%s is above 1: no entry of a unitary matrix is", path.s);
+                               "%s is above 1: no entry of a unitary matrix or Kraus operator is",
+                               at.s);
         }
     }
     if (i != dim * dim || qr_json_size(rows) != dim)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.matrix must be %ux%u", g->path, dim, dim);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must be %ux%u", path, dim, dim);
+    return QR_OK;
+}
+
+static enum qr_code read_unitary(struct cirq_reader *r, const struct json_gate *g, unsigned dim,
+                                 double complex *ret) {
+    struct qr_path path = qr_path_of("%s.matrix", g->path);
+    unsigned row = 0, column = 0;
+    QR_TRY(read_entries(r, qr_json_get(g->v, "matrix"), path.s, dim, ret));
     double off = qr_unitarity_error(ret, dim, &row, &column);
     return off <= UNITARY_WITHIN
                ? QR_OK
@@ -371,7 +379,7 @@ static enum qr_code read_matrix(struct cirq_reader *r, const struct json_gate *g
                        g->path, unitary->most, g->n);
     unsigned dim = 1u << g->n;
     qr_auto(qr_free_p) double complex *u = qr_xcalloc((size_t)dim * dim, sizeof *u);
-    QR_TRY(read_matrix_entries(r, g, dim, u));
+    QR_TRY(read_unitary(r, g, dim, u));
     const struct qr_gate_use use = {.gate = unitary,
                                     .qubits = g->qubits,
                                     .n_qubits = g->n,
@@ -400,6 +408,7 @@ static enum qr_code read_inverse(struct cirq_reader *r, const struct json_gate *
     size_t from = r->gates.list.n;
     struct qr_path path = qr_path_of("%s.original", g->path);
     QR_TRY(cirq_json_gate(r, g->scope, qr_json_get(g->v, "original"), path.s, g->qubits, g->n));
+    QR_TRY(qr_channel_reject(&r->gates, from, path.s, "inverted"));
     qr_gate_list_invert(&r->gates.list, from);
     return QR_OK;
 }
@@ -421,14 +430,19 @@ static enum qr_code read_global_phase(struct cirq_reader *r, const struct json_g
     return add_phase(r, g->path, phase);
 }
 
+/* Qubits begin as 0: an untouched one is reset already, except in a circuit that may be repeated.
+ */
 static enum qr_code read_reset(struct cirq_reader *r, const struct json_gate *g) {
-    for (unsigned i = 0; i < g->n; i++)
-        if (qr_qubits_has(&r->touched, g->qubits[i]))
-            return qr_fail(r->err, QR_UNIMPLEMENTED,
-                           "%s: a reset after other operations; qring can reset untouched qubits "
-                           "alone",
-                           g->path);
+    const struct qr_json *dimension = qr_json_get(g->v, "dimension");
+    struct qr_path path = qr_path_of("%s.dimension", g->path);
+    int64_t two;
+    if (dimension) QR_TRY(qr_json_i64(dimension, path.s, 2, 2, &two, r->err));
+    for (unsigned i = 0; i < g->n; i++) {
+        struct qr_channel reset = {.info = qr_channel_info_of("Reset", 1)};
+        if (g->scope || qr_qubits_has(&r->touched, g->qubits[i]))
+            QR_TRY(cirq_channel_add(r, g->path, &reset, &g->qubits[i]));
         else qr_qubits_add(&r->used, g->qubits[i]);
+    }
     return QR_OK;
 }
 
@@ -468,6 +482,90 @@ static enum qr_code read_pauli_measurement(struct cirq_reader *r, const struct j
     QR_TRY(start_measurement(r, g));
     cirq_readout_new(r);
     return cirq_term_add(r, g->path, creal(coefficient), cimag(coefficient), qubits, paulis, n);
+}
+
+/* ---- noise ---- */
+
+/* {"I": 0.9, "X": 0.1}, or letters of two qubits; the rest is no error. */
+static enum qr_code read_errors(struct cirq_reader *r, const struct json_gate *g,
+                                const struct qr_json *errors, struct qr_channel *c) {
+    static const char letters[] = "IXYZ";
+    struct qr_path path = qr_path_of("%s.error_probabilities", g->path);
+    QR_TRY(qr_json_want(errors, path.s, QR_JSON_OBJECT, r->err));
+    for (const struct qr_json *v = qr_json_first(errors); v; v = qr_json_next(v)) {
+        const char *key = qr_json_key(v);
+        unsigned pauli = 0;
+        double p;
+        if (strlen(key) != g->n || strspn(key, letters) != g->n)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: '%.20s' has no Pauli for each qubit",
+                           path.s, key);
+        for (const char *s = key; *s; s++)
+            pauli = 4 * pauli + (unsigned)(strchr(letters, *s) - letters);
+        QR_TRY(qr_json_double(v, path.s, 0, 1, &p, r->err));
+        for (unsigned k = 0; k < c->info->n_args; k++)
+            if (c->info->paulis[k] == 1u << pauli) c->args[k].scale = p;
+    }
+    return QR_OK;
+}
+
+static enum qr_code read_strengths(struct cirq_reader *r, const struct json_gate *g,
+                                   struct qr_channel *c) {
+    const struct qr_json *n_qubits = qr_json_get(g->v, "n_qubits"),
+                         *errors = qr_json_get(g->v, "error_probabilities");
+    struct qr_path path = qr_path_of("%s.n_qubits", g->path);
+    int64_t n;
+    if (n_qubits) QR_TRY(qr_json_i64(n_qubits, path.s, g->n, g->n, &n, r->err));
+    if (errors) return read_errors(r, g, errors, c);
+    for (unsigned k = 0; k < c->info->n_args; k++) {
+        QR_TRY(read_arg(r, g, c->info->arg_names[k], &c->args[k]));
+        if (c->args[k].kind != QR_ARG_CONSTANT)
+            return qr_fail(r->err, QR_UNIMPLEMENTED,
+                           "%s.%s must be a number; resolve the symbols first", g->path,
+                           c->info->arg_names[k]);
+    }
+    return QR_OK;
+}
+
+/* Operators; or [probability, unitary matrix] pairs. */
+static enum qr_code read_operators(struct cirq_reader *r, const struct json_gate *g, bool mixture,
+                                   struct qr_channel *c) {
+    struct qr_path path = qr_path_of("%s.%s", g->path, mixture ? "_mixture" : "_kraus_ops");
+    const struct qr_json *list = qr_json_get(g->v, mixture ? "_mixture" : "_kraus_ops");
+    size_t n = qr_json_size(list), size = (size_t)1 << 2 * g->n;
+    QR_TRY(qr_json_want(list, path.s, QR_JSON_ARRAY, r->err));
+    if (n < 1 || n > QR_CHANNEL_KRAUS)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu operators; give 1 to %d", path.s, n,
+                       QR_CHANNEL_KRAUS);
+    c->kraus = qr_xcalloc(n * size, sizeof *c->kraus);
+    for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v), c->n_kraus++) {
+        struct qr_path at = qr_path_of("%s[%u]", path.s, c->n_kraus);
+        double complex *m = c->kraus + c->n_kraus * size;
+        double p = 1;
+        if (mixture) QR_TRY(qr_json_double(qr_json_at(v, 0), at.s, 0, 1, &p, r->err));
+        QR_TRY(read_entries(r, mixture ? qr_json_at(v, 1) : v, at.s, 1u << g->n, m));
+        for (size_t i = 0; i < size && mixture; i++) m[i] *= sqrt(p);
+    }
+    return QR_OK;
+}
+
+static enum qr_code read_channel(struct cirq_reader *r, const struct json_gate *g, bool mixture,
+                                 const struct qr_channel_info *info) {
+    struct qr_channel c = {.info = info};
+    enum qr_code code = info->kraus ? read_operators(r, g, mixture, &c) : read_strengths(r, g, &c);
+    if (!code) return cirq_channel_add(r, g->path, &c, g->qubits);
+    qr_channel_fini(&c);
+    return code;
+}
+
+/* A channel of this class, on n qubits if there is one. */
+static const struct qr_channel_info *find_channel(const char *type, unsigned n) {
+    const struct qr_channel_info *info, *any = NULL;
+    for (size_t i = 0; (info = qr_channel_info_at(i)); i++) {
+        if (!info->cirq || strcmp(info->cirq, type) != 0) continue;
+        if (info->n_targets == n) return info;
+        any = info;
+    }
+    return any;
 }
 
 /* ---- the tables ---- */
@@ -592,9 +690,15 @@ enum qr_code cirq_json_gate(struct cirq_reader *r, const struct cirq_scope *scop
         if (!other_rows[i].any) QR_TRY(cirq_touch(r, path, qubits, n));
         return other_rows[i].read(r, &g);
     }
+    bool mixture = strcmp(type, "MixedUnitaryChannel") == 0;
+    const struct qr_channel_info *channel = find_channel(mixture ? "KrausChannel" : type, n);
+    if (channel) {
+        QR_TRY(check_qubits(r, &g, type, channel->n_targets));
+        return read_channel(r, &g, mixture, channel);
+    }
     size_t end = strlen(type);
-    return qr_fail(r->err, QR_UNIMPLEMENTED, "%s: the gate '%.60s' is %s", path, type,
-                   end > 7 && strcmp(type + end - 7, "Channel") == 0
-                       ? "a channel; remove the noise from the circuit"
-                       : "unknown; cirq.expand_composite may rewrite it");
+    return qr_fail(
+        r->err, QR_UNIMPLEMENTED, "%s: the gate '%.60s' is unknown; %s may rewrite it", path, type,
+        end > 7 && strcmp(type + end - 7, "Channel") == 0 ? "cirq.KrausChannel.from_channel(gate)"
+                                                          : "cirq.expand_composite");
 }

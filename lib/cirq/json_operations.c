@@ -318,6 +318,7 @@ static enum qr_code read_circuit_operation(struct cirq_reader *r, const struct o
         return qr_fail(r->err, QR_UNIMPLEMENTED,
                        "%s: a circuit with measurements is repeated; measure at the end",
                        repetitions.s);
+    if (times < 0) QR_TRY(qr_channel_reject(&r->gates, from, o->path, "inverted"));
     return qr_gate_list_power(&r->gates.list, from, (double)times, r->max_gates - from, r->err)
                ? qr_wrap(r->err, "%s", repetitions.s)
                : QR_OK;

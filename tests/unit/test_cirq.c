@@ -279,8 +279,41 @@ static const struct {
      "moments[0].operations[0].gate: the gate 'BooleanHamiltonianGate' is unknown; "
      "cirq.expand_composite may rewrite it",
      QR_UNIMPLEMENTED},
-    {CHANNEL("DepolarizingChannel"), "'DepolarizingChannel' is a channel; remove the noise",
+    {CHANNEL("RandomGateChannel"),
+     "'RandomGateChannel' is unknown; cirq.KrausChannel.from_channel(gate) may rewrite it",
      QR_UNIMPLEMENTED},
+    {CHANNEL("AmplitudeDampingChannel"), "operations[0].gate.gamma is missing",
+     QR_INVALID_ARGUMENT},
+    {ONE("\"BitFlipChannel\", \"p\": 1.5", Q0), "gate: BitFlip has p = 1.5; give a number",
+     QR_INVALID_ARGUMENT},
+    {ONE("\"BitFlipChannel\", \"p\": " SYMBOL("a"), Q0), "gate.p must be a number; resolve",
+     QR_UNIMPLEMENTED},
+    {ONE("\"BitFlipChannel\", \"p\": 0.1", Q0 ", " Q1), "BitFlipChannel acts on 1 qubits, not 2",
+     QR_INVALID_ARGUMENT},
+    {ONE("\"DepolarizingChannel\", \"p\": 0.1, \"n_qubits\": 2", Q0), "gate.n_qubits",
+     QR_INVALID_ARGUMENT},
+    {ONE("\"AsymmetricDepolarizingChannel\", \"error_probabilities\": {\"XX\": 0.1}", Q0),
+     "gate.error_probabilities: 'XX' has no Pauli for each qubit", QR_INVALID_ARGUMENT},
+    {ONE("\"AsymmetricDepolarizingChannel\", \"error_probabilities\": {\"X\": 0.6, \"Y\": 0.6}",
+         Q0),
+     "probabilities with a sum above 1", QR_INVALID_ARGUMENT},
+    {ONE("\"KrausChannel\", \"_kraus_ops\": [[[1, 0], [0, 0.5]]]", Q0),
+     "is not the identity (off by 0.75)", QR_INVALID_ARGUMENT},
+    {ONE("\"KrausChannel\", \"_kraus_ops\": [[[1, 0]]]", Q0), "_kraus_ops[0] must be 2x2",
+     QR_INVALID_ARGUMENT},
+    {ONE("\"KrausChannel\", \"_kraus_ops\": []", Q0), "_kraus_ops has 0 operators; give 1 to 16",
+     QR_INVALID_ARGUMENT},
+    {CIRCUIT(MOMENT("{\"cirq_type\": \"ControlledOperation\", \"controls\": [" Q1
+                    "], \"control_values\": [[1]], \"sub_operation\": " GATE(
+                        "\"BitFlipChannel\", \"p\": 0.1", Q0) "}")),
+     "a noise channel (BitFlip) cannot be controlled", QR_INVALID_ARGUMENT},
+    {ONE("\"_InverseCompositeGate\", \"original\": {\"cirq_type\": \"PhaseFlipChannel\", \"p\": "
+         "0.1}",
+         Q0),
+     "gate.original: a noise channel (PhaseFlip) cannot be inverted", QR_INVALID_ARGUMENT},
+    {CIRCUIT(
+         MOMENT(REPEATED(FROZEN(MOMENT(GATE("\"ResetChannel\", \"dimension\": 2", Q0))), "-1"))),
+     "a noise channel (Reset) cannot be inverted", QR_INVALID_ARGUMENT},
     {ONE("\"XPowGate\"", Q0), "gate.exponent is missing", QR_INVALID_ARGUMENT},
     {ONE(POWER("1"), Q0 ", " Q1), "XPowGate acts on 1 qubits, not 2", QR_INVALID_ARGUMENT},
     {ONE("\"CXPowGate\", \"exponent\": 1", Q0 ", " Q0), "qubits[1]: the qubit is given twice",
@@ -303,8 +336,7 @@ static const struct {
      QR_INVALID_ARGUMENT},
     {CIRCUIT(MOMENT(GATE(MEASURE, Q0)) ", " MOMENT(H0)),
      "moments[1].operations[0].gate: its qubit 0 was measured before", QR_UNIMPLEMENTED},
-    {CIRCUIT(MOMENT(H0) ", " MOMENT(GATE("\"ResetChannel\", \"dimension\": 2", Q0))),
-     "a reset after other operations", QR_UNIMPLEMENTED},
+    {ONE("\"ResetChannel\", \"dimension\": 3", Q0), "gate.dimension", QR_INVALID_ARGUMENT},
     {CIRCUIT(MOMENT("{\"cirq_type\": \"ClassicallyControlledOperation\"}")),
      "depends on a measurement; qring has no feed-forward", QR_UNIMPLEMENTED},
     {"[" CIRCUIT(MOMENT(H0)) ", " CIRCUIT("") "]", "[1]: 'Circuit' is no PauliString or PauliSum",
@@ -338,6 +370,80 @@ static void refusals(void) {
         CHECK(code == refused[i].code && strstr(err.msg, refused[i].words), "%s\n%s %s, not '%s'",
               refused[i].text, qr_code_name(code), err.msg, refused[i].words);
     }
+}
+
+static void check_json(const struct qr_circuit *c, const char *gates) {
+    struct qr_buf text = {0};
+    struct qr_json_writer w = qr_json_writer(&text, 0);
+    qr_circuit_put_json(c, &w);
+    CHECK(strstr(qr_buf_string(&text), gates), "%s\n%s", qr_buf_string(&text), gates);
+    qr_buf_free(&text);
+}
+
+/* Each channel as Cirq 1.6 writes it, and what it is in a job file. */
+static void cirq_channels(void) {
+    static const struct {
+        const char *gate, *wanted;
+    } rows[] = {
+        {"\"BitFlipChannel\", \"p\": 0.1", "\"BitFlip\",\"qubits\":[0],\"p\":0.1}"},
+        {"\"PhaseFlipChannel\", \"p\": 0.1", "\"PhaseFlip\",\"qubits\":[0],\"p\":0.1}"},
+        {"\"DepolarizingChannel\", \"p\": 0.1", "\"Depolarize\",\"qubits\":[0],\"p\":0.1}"},
+        {"\"AsymmetricDepolarizingChannel\", \"error_probabilities\": {\"I\": 0.4, \"X\": 0.1, "
+         "\"Y\": 0.2, \"Z\": 0.3}",
+         "\"PauliChannel\",\"qubits\":[0],\"p_x\":0.1,\"p_y\":0.2,\"p_z\":0.3}"},
+        {"\"AsymmetricDepolarizingChannel\", \"p_x\": 0.1, \"p_y\": 0.2, \"p_z\": 0.3",
+         "\"PauliChannel\",\"qubits\":[0],\"p_x\":0.1,\"p_y\":0.2,\"p_z\":0.3}"},
+        {"\"AmplitudeDampingChannel\", \"gamma\": 0.1",
+         "\"AmplitudeDamping\",\"qubits\":[0],\"gamma\":0.1}"},
+        {"\"GeneralizedAmplitudeDampingChannel\", \"p\": 0.1, \"gamma\": 0.2",
+         "\"GeneralizedAmplitudeDamping\",\"qubits\":[0],\"p\":0.1,\"gamma\":0.2}"},
+        {"\"PhaseDampingChannel\", \"gamma\": {\"cirq_type\": \"sympy.Float\", \"approx\": 0.1}",
+         "\"PhaseDamping\",\"qubits\":[0],\"gamma\":0.1}"},
+        {"\"ResetChannel\", \"dimension\": 2", "{\"channel\":\"Reset\",\"qubits\":[0]}"},
+        {"\"KrausChannel\", \"_kraus_ops\": [[[1, 0], [0, 0.8]], [[0, {\"cirq_type\": \"complex\", "
+         "\"real\": 0, \"imag\": -0.6}], [0, 0]]], \"_key\": null",
+         "[[[[1,0],[0,0]],[[0,0],[0.8,0]]],[[[0,0],[0,-0.6]],[[0,0],[0,0]]]]"},
+        {"\"MixedUnitaryChannel\", \"_mixture\": [[0.75, [[1, 0], [0, 1]]], [0.25, [[0, 1], [1, "
+         "0]]]], \"_key\": null",
+         "[[[[0.8660254037844386,0],[0,0]],[[0,0],[0.8660254037844386,0]]],"
+         "[[[0,0],[0.5,0]],[[0.5,0],[0,0]]]]"},
+    };
+    static const char *const pairs[][2] = {
+        {"\"DepolarizingChannel\", \"p\": 0.1, \"n_qubits\": 2",
+         "\"Depolarize\",\"qubits\":[1,0],\"p\":0.1}"},
+        {"\"AsymmetricDepolarizingChannel\", \"error_probabilities\": {\"II\": 0.7, \"YZ\": 0.1, "
+         "\"IY\": 0.2}",
+         "\"PauliChannel\",\"qubits\":[1,0],\"p_ix\":0,\"p_iy\":0.2,\"p_iz\":0,\"p_xi\":0,"
+         "\"p_xx\":0,\"p_xy\":0,\"p_xz\":0,\"p_yi\":0,\"p_yx\":0,\"p_yy\":0,\"p_yz\":0.1,"},
+    };
+    struct qr_program p;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        qr_auto(qr_free_p) char *text =
+            qr_xasprintf(CIRCUIT(MOMENT(H0) ", " MOMENT(GATE("%s", Q0))), rows[i].gate);
+        p = read_program(qr_bytes_of_string(text), rows[i].gate);
+        check_json(p.circuit, rows[i].wanted);
+        qr_program_fini(&p);
+    }
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        qr_auto(qr_free_p) char *text = qr_xasprintf(ONE("%s", Q1 ", " Q0), pairs[i][0]);
+        p = read_program(qr_bytes_of_string(text), pairs[i][0]);
+        check_json(p.circuit, pairs[i][1]);
+        qr_program_fini(&p);
+    }
+    /* A circuit that begins with a reset resets each time. */
+    p = read_program(
+        qr_bytes_of_string(CIRCUIT(MOMENT(REPEATED(
+            FROZEN(MOMENT(GATE("\"ResetChannel\", \"dimension\": 2", Q0)) ", " MOMENT(H0)), "2")))),
+        "reset");
+    CHECK(p.circuit->n_gates == 4 && p.circuit->gates[2].kind == QR_GATE_CHANNEL, "%zu",
+          p.circuit->n_gates);
+    qr_program_fini(&p);
+    /* Without one before, a reset is none. */
+    p = read_program(qr_bytes_of_string(CIRCUIT(
+                         MOMENT(GATE("\"ResetChannel\", \"dimension\": 2", Q0)) ", " MOMENT(H0))),
+                     "reset");
+    CHECK(p.circuit->n_gates == 1, "%zu", p.circuit->n_gates);
+    qr_program_fini(&p);
 }
 
 /* Circuits of which each has the one before twice: no gates, and 2^30 operations. */
@@ -516,88 +622,78 @@ static struct qr_buf tfq_program(const char *id, const struct tfq_argument *args
     return ret;
 }
 
-static void check_json(const struct qr_circuit *c, const char *gates) {
-    struct qr_buf text = {0};
-    struct qr_json_writer w = qr_json_writer(&text, 0);
-    qr_circuit_put_json(c, &w);
-    CHECK(strstr(qr_buf_string(&text), gates), "%s\n%s", qr_buf_string(&text), gates);
-    qr_buf_free(&text);
-}
+static const struct {
+    const char *id;
+    struct tfq_argument args[4];
+    const char *controls, *qubits, *gate;
+} read_operations[] = {
+    {"DP", {{"p", 0.1f, 0}}, "", "0_0", "\"Depolarize\",\"qubits\":[0],\"p\":0.1}"},
+    {"ADP",
+     {{"p_x", 0.1f, 0}, {"p_y", 0.2f, 0}, {"p_z", 0.3f, 0}},
+     "",
+     "0_0",
+     "\"PauliChannel\",\"qubits\":[0],\"p_x\":0.1,\"p_y\":0.2,\"p_z\":0.3}"},
+    {"GAD",
+     {{"p", 0.1f, 0}, {"gamma", 0.2f, 0}},
+     "",
+     "0_0",
+     "\"GeneralizedAmplitudeDamping\",\"qubits\":[0],\"p\":0.1,\"gamma\":0.2}"},
+    {"AD", {{"gamma", 0.2f, 0}}, NULL, "0_0", "\"AmplitudeDamping\",\"qubits\":[0],\"gamma\":0.2"},
+    {"PD", {{"gamma", 0.2f, 0}}, "", "0_0", "\"PhaseDamping\",\"qubits\":[0],\"gamma\":0.2}"},
+    {"PF", {{"p", 1, 0}}, "", "7", "\"PhaseFlip\",\"qubits\":[0],\"p\":1}"},
+    {"BF", {{"p", 0.1f, 0}}, "", "0_0", "\"BitFlip\",\"qubits\":[0],\"p\":0.1}"},
+    {"RST", {{NULL, 0, 0}}, "", "0_0", "{\"channel\":\"Reset\",\"qubits\":[0]}"},
+    /* The sum is 1.000001. */
+    {"ADP",
+     {{"p_x", 0.166667f, 0}, {"p_y", 0.166667f, 0}, {"p_z", 0.666667f, 0}},
+     "",
+     "0_0",
+     "\"PauliChannel\""},
+};
+static const struct {
+    const char *id;
+    struct tfq_argument args[4];
+    const char *controls, *qubits, *words;
+} refused_operations[] = {
+    {"DP", {{NULL, 0, 0}}, "", "0_0", "moments[0].operations[0].args['p'] is missing"},
+    {"DP", {{"p", 0, "s"}}, "", "0_0", "moments[0].operations[0].args['p'] must be a number"},
+    {"DP", {{"p", 1.5f, 0}}, "", "0_0", "operations[0]: Depolarize has p = 1.5; give a number"},
+    {"DP",
+     {{"p", 0.1f, 0}},
+     "0_1",
+     "0_0",
+     "operations[0]: a noise channel (Depolarize) cannot be controlled"},
+    {"DP", {{"p", 0.1f, 0}}, "", "0_0,0_1", "Depolarize acts on 1 qubit, not 2"},
+    {"ADP",
+     {{"p_x", 0.5f, 0}, {"p_y", 0.5f, 0}, {"p_z", 0.1f, 0}},
+     "",
+     "0_0",
+     "PauliChannel has probabilities with a sum above 1"},
+    {"QQ", {{"p", 0.1f, 0}}, "", "0_0", "the gate 'QQ' is unknown"},
+};
 
 static void tfq_channels(void) {
-    static const struct {
-        const char *id;
-        struct tfq_argument args[4];
-        const char *controls, *qubits, *gate;
-    } rows[] = {
-        {"DP", {{"p", 0.1f, 0}}, "", "0_0", "\"Depolarize\",\"qubits\":[0],\"p\":0.1}"},
-        {"ADP",
-         {{"p_x", 0.1f, 0}, {"p_y", 0.2f, 0}, {"p_z", 0.3f, 0}},
-         "",
-         "0_0",
-         "\"PauliChannel\",\"qubits\":[0],\"p_x\":0.1,\"p_y\":0.2,\"p_z\":0.3}"},
-        {"GAD",
-         {{"p", 0.1f, 0}, {"gamma", 0.2f, 0}},
-         "",
-         "0_0",
-         "\"GeneralizedAmplitudeDamping\",\"qubits\":[0],\"p\":0.1,\"gamma\":0.2}"},
-        {"AD",
-         {{"gamma", 0.2f, 0}},
-         NULL,
-         "0_0",
-         "\"AmplitudeDamping\",\"qubits\":[0],\"gamma\":0.2"},
-        {"PD", {{"gamma", 0.2f, 0}}, "", "0_0", "\"PhaseDamping\",\"qubits\":[0],\"gamma\":0.2}"},
-        {"PF", {{"p", 1, 0}}, "", "7", "\"PhaseFlip\",\"qubits\":[0],\"p\":1}"},
-        {"BF", {{"p", 0.1f, 0}}, "", "0_0", "\"BitFlip\",\"qubits\":[0],\"p\":0.1}"},
-        {"RST", {{NULL, 0, 0}}, "", "0_0", "{\"channel\":\"Reset\",\"qubits\":[0]}"},
-        /* The sum is 1.000001. */
-        {"ADP",
-         {{"p_x", 0.166667f, 0}, {"p_y", 0.166667f, 0}, {"p_z", 0.666667f, 0}},
-         "",
-         "0_0",
-         "\"PauliChannel\""},
-    };
-    static const struct {
-        const char *id;
-        struct tfq_argument args[4];
-        const char *controls, *qubits, *words;
-    } refused_rows[] = {
-        {"DP", {{NULL, 0, 0}}, "", "0_0", "moments[0].operations[0].args['p'] is missing"},
-        {"DP", {{"p", 0, "s"}}, "", "0_0", "moments[0].operations[0].args['p'] must be a number"},
-        {"DP", {{"p", 1.5f, 0}}, "", "0_0", "operations[0]: Depolarize has p = 1.5; give a number"},
-        {"DP",
-         {{"p", 0.1f, 0}},
-         "0_1",
-         "0_0",
-         "operations[0]: a noise channel (Depolarize) cannot be controlled"},
-        {"DP", {{"p", 0.1f, 0}}, "", "0_0,0_1", "Depolarize acts on 1 qubit, not 2"},
-        {"ADP",
-         {{"p_x", 0.5f, 0}, {"p_y", 0.5f, 0}, {"p_z", 0.1f, 0}},
-         "",
-         "0_0",
-         "PauliChannel has probabilities with a sum above 1"},
-        {"QQ", {{"p", 0.1f, 0}}, "", "0_0", "the gate 'QQ' is unknown"},
-    };
     struct qr_program p;
     struct qr_err err = {0};
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        struct qr_buf b = tfq_program(rows[i].id, rows[i].args, rows[i].controls, rows[i].qubits);
-        p = read_program(qr_buf_view(&b), rows[i].id);
-        check_json(p.circuit, rows[i].gate);
+    for (size_t i = 0; i < COUNT(read_operations); i++) {
+        struct qr_buf b = tfq_program(read_operations[i].id, read_operations[i].args,
+                                      read_operations[i].controls, read_operations[i].qubits);
+        p = read_program(qr_buf_view(&b), read_operations[i].id);
+        check_json(p.circuit, read_operations[i].gate);
         qr_program_fini(&p);
         qr_buf_free(&b);
     }
-    for (size_t i = 0; i < COUNT(refused_rows); i++) {
-        struct qr_buf b = tfq_program(refused_rows[i].id, refused_rows[i].args,
-                                      refused_rows[i].controls, refused_rows[i].qubits);
+    for (size_t i = 0; i < COUNT(refused_operations); i++) {
+        struct qr_buf b = tfq_program(refused_operations[i].id, refused_operations[i].args,
+                                      refused_operations[i].controls, refused_operations[i].qubits);
         CHECK(qr_cirq_read(qr_buf_view(&b), &(struct qr_program_options){0}, &p, &err) ==
                       QR_INVALID_ARGUMENT &&
-                  strstr(err.msg, refused_rows[i].words),
-              "%s, not %s", err.msg, refused_rows[i].words);
+                  strstr(err.msg, refused_operations[i].words),
+              "%s, not %s", err.msg, refused_operations[i].words);
         qr_buf_free(&b);
     }
     /* Noise of the data would differ from sample to sample. */
-    struct qr_buf b = tfq_program(rows[0].id, rows[0].args, "", "0_0");
+    struct qr_buf b = tfq_program(read_operations[0].id, read_operations[0].args, "", "0_0");
     struct qr_tfq_tensor one = {b.p, 1, b.n};
     struct qr_tfq_samples samples;
     struct qr_tfq_model model = {.data = one, .circuit = one};
@@ -632,6 +728,7 @@ int main(void) {
     golden_tfq();
     data_circuits();
     refusals();
+    cirq_channels();
     doubling();
     nested();
     symbols();

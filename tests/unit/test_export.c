@@ -499,6 +499,12 @@ static void noise(void) {
         CHECK(q.circuit->n_gates == 4, "%s", qr_buf_string(&text));
         qr_program_fini(&q);
         qr_buf_free(&text);
+        text = exported("cirq", &what);
+        q = read_model(&text, NULL);
+        check_channel("cirq", c, q.circuit, info->cirq, TOLERANCE);
+        CHECK(q.circuit->n_gates == 4, "%s", qr_buf_string(&text));
+        qr_program_fini(&q);
+        qr_buf_free(&text);
         enum qr_code code = qr_export(tfq_format, &what, &bytes, &err);
         CHECK(code == (info->tfq ? QR_OK : QR_UNIMPLEMENTED) &&
                   (info->tfq || strstr(err.msg, "cannot export to tfq: TensorFlow Quantum has no")),
