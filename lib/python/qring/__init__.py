@@ -18,6 +18,7 @@ from ._version import __version__
 from .circuit import Circuit, Expression, Input, Parameter
 
 if TYPE_CHECKING:
+    from ._qiskit_noise import noise_from_qiskit as noise_from_qiskit
     from .function import Function, StateFunction, Sum, expval, state
     from .hybrid import HybridJob as HybridJob
     from .hybrid import HybridJobError as HybridJobError
@@ -61,6 +62,7 @@ _SUBMODULES = frozenset(
 _NAMES = {
     **dict.fromkeys(("Function", "StateFunction", "Sum", "expval", "state"), "function"),
     "from_qnode": "pennylane",
+    "noise_from_qiskit": "_qiskit_noise",
     **dict.fromkeys(("Job", "ProgramError", "run", "sweep"), "job"),
     **dict.fromkeys(("History", "Result", "SweepResult", "load"), "result"),
     **dict.fromkeys(("HybridJob", "HybridJobError", "hybrid_job", "input_dir"), "hybrid"),
