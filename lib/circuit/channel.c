@@ -374,7 +374,7 @@ static void transfer_of_damping(const struct qr_damping *d, double unit, double 
 
 /* Entry [row][column] of a Pauli string by its digits, first qubit most significant. */
 static double complex string_entry(unsigned p, unsigned n_targets, unsigned row, unsigned column) {
-    const double complex i = CMPLX(0, 1),
+    const double complex i = CMPLX(0.0, 1.0),
                          one[4][4] = {{1, 0, 0, 1}, {0, 1, 1, 0}, {0, -i, i, 0}, {1, 0, 0, -1}};
     if (n_targets == 1) return one[p][row * 2 + column];
     double complex a = one[p / 4][(row >> 1) * 2 + (column >> 1)],
