@@ -48,6 +48,7 @@ void qr_circuit_free(struct qr_circuit *c) {
     free(c->expression_slots);
     for (size_t i = 0; i < c->n_channels; i++) qr_channel_fini(&c->channels[i]);
     free(c->channels);
+    free(c->channel_slots);
     free(c->readout_errors);
     free_column_names(c);
     free(c->gates);
@@ -71,13 +72,15 @@ uint32_t qr_circuit_param(struct qr_circuit *c, const char *name) {
 
 /* ---- expressions ---- */
 
+static uint64_t add_to_hash(uint64_t h, double number, unsigned kind, uint32_t index) {
+    h = (h ^ qr_bits_of_double(number)) * UINT64_C(0x9e3779b97f4a7c15);
+    return (h ^ h >> 29 ^ ((uint64_t)kind << 32 | index)) * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
 static uint64_t expression_hash(const struct qr_expression *e) {
     uint64_t h = e->n;
-    for (unsigned i = 0; i < e->n; i++) {
-        const struct qr_expression_node *n = &e->node[i];
-        h = (h ^ qr_bits_of_double(n->number)) * UINT64_C(0x9e3779b97f4a7c15);
-        h = (h ^ h >> 29 ^ ((uint64_t)n->op << 32 | n->index)) * UINT64_C(0xbf58476d1ce4e5b9);
-    }
+    for (unsigned i = 0; i < e->n; i++)
+        h = add_to_hash(h, e->node[i].number, e->node[i].op, e->node[i].index);
     return h ^ h >> 32;
 }
 
@@ -118,12 +121,46 @@ void qr_circuit_copy_readout_errors(struct qr_circuit *to, const struct qr_circu
     memcpy(to->readout_errors, from->readout_errors, bytes);
 }
 
-uint32_t qr_circuit_channel(struct qr_circuit *c, const struct qr_channel *channel) {
+static uint64_t channel_hash(const struct qr_channel *c) {
+    uint64_t h = c->n_kraus;
+    size_t n = (size_t)c->n_kraus << 2 * c->info->n_targets;
+    for (unsigned k = 0; k < c->info->n_args; k++)
+        h = add_to_hash(h, c->args[k].scale, c->args[k].kind, c->args[k].index);
+    for (size_t i = 0; i < n; i++)
+        h = add_to_hash(add_to_hash(h, creal(c->kraus[i]), 0, 0), cimag(c->kraus[i]), 0, 0);
+    return h ^ h >> 32;
+}
+
+/* As expression_slot. */
+static size_t channel_slot(const struct qr_circuit *c, const struct qr_channel *channel) {
+    size_t last = 2 * c->cap_channels - 1, at = channel_hash(channel) & last;
+    while (c->channel_slots[at] &&
+           !qr_channel_equal(&c->channels[c->channel_slots[at] - 1], channel))
+        at = (at + 1) & last;
+    return at;
+}
+
+static void fill_channel_slots(struct qr_circuit *c) {
+    free(c->channel_slots);
+    c->channel_slots = qr_xcalloc(2 * c->cap_channels, sizeof *c->channel_slots);
     for (size_t i = 0; i < c->n_channels; i++)
-        if (qr_channel_equal(&c->channels[i], channel)) return (uint32_t)i;
-    c->channels = qr_xreallocarray(c->channels, c->n_channels + 1, sizeof *c->channels);
-    c->channels[c->n_channels] = qr_channel_copy(channel);
-    return (uint32_t)c->n_channels++;
+        c->channel_slots[channel_slot(c, &c->channels[i])] = (uint32_t)i + 1;
+}
+
+static void grow_channels(struct qr_circuit *c) {
+    c->cap_channels = c->cap_channels ? 2 * c->cap_channels : FIRST_CAP;
+    c->channels = qr_xreallocarray(c->channels, c->cap_channels, sizeof *c->channels);
+    fill_channel_slots(c);
+}
+
+uint32_t qr_circuit_channel(struct qr_circuit *c, const struct qr_channel *channel) {
+    if (c->n_channels == c->cap_channels) grow_channels(c);
+    size_t at = channel_slot(c, channel);
+    if (!c->channel_slots[at]) {
+        c->channels[c->n_channels++] = qr_channel_copy(channel);
+        c->channel_slots[at] = (uint32_t)c->n_channels;
+    }
+    return c->channel_slots[at] - 1;
 }
 
 enum qr_code qr_circuit_add_channel(struct qr_circuit *c, uint32_t channel, const uint16_t *qubits,
@@ -215,6 +252,7 @@ static void resolve_gates(struct qr_circuit *c, const uint32_t *place, const uin
             struct qr_gate_arg *a = &c->channels[i].args[k];
             if (a->kind == QR_ARG_EXPRESSION) a->index = moved[a->index];
         }
+    if (c->n_channels) fill_channel_slots(c);
 }
 
 enum qr_code qr_circuit_resolve_columns(struct qr_circuit *c, const char *const *names, unsigned n,

@@ -57,8 +57,9 @@ struct qr_circuit {
     size_t n_gates, cap_gates;
     struct qr_gate *gates; /* in program order */
     char **param_names;    /* n_params, unique */
-    size_t n_channels;
+    size_t n_channels, cap_channels;
     struct qr_channel *channels; /* pairwise different */
+    uint32_t *channel_slots;     /* hash table of the channels; 2 * cap_channels slots */
     /* n_qubits probabilities of reading 1 for 0, and 0 for 1; NULL: none */
     double (*readout_errors)[2];
     size_t n_expressions, cap_expressions;

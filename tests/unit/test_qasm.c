@@ -599,6 +599,18 @@ static void long_texts(void) {
     }
 }
 
+/* As many different channels as fit: each is found in constant time. */
+static void many_channels(void) {
+    int64_t begin = qr_now_ns(&qr_clock_monotonic);
+    struct qr_program q = read_text("qubit q;\nfor int i in [0:500000] {\n"
+                                    "#pragma braket noise bit_flip(i/1000000.0) q\n}\n",
+                                    NULL, 0);
+    CHECK(q.circuit->n_gates == 500001 && q.circuit->n_channels == 500001, "%zu channels",
+          q.circuit->n_channels);
+    CHECK(qr_now_ns(&qr_clock_monotonic) - begin < T_MINUTE);
+    qr_program_fini(&q);
+}
+
 enum { BLOCK_BYTES = 8, BLOCKS = 16 };
 
 static void put_letters(uint64_t i, char ret[BLOCK_BYTES + 1]) {
@@ -657,6 +669,7 @@ int main(void) {
     noise();
     errors();
     long_texts();
+    many_channels();
     colliding_names();
     return t_end();
 }
