@@ -25,6 +25,8 @@ from unitary import (
 TFQ_WITHIN = 1e-4
 """TensorFlow Quantum's numbers have six decimals: 1.6e-6 radians for each of 28 at most, which a
 symbol multiplies by up to 3."""
+NOISE_WITHIN = 1e-11
+"""PennyLane adds 1e-14 to what it takes roots of."""
 
 
 def random_qring(rng: np.random.Generator) -> tuple[qring.Circuit, dict[str, float]]:
@@ -124,6 +126,132 @@ def tfq_unitary(text: bytes, n: int, values: dict[str, float], _: Probe) -> Any:
     return cirq.unitary(cirq.resolve_parameters(circuit, values))
 
 
+# ---- noise ----
+
+CHANNELS: dict[str, tuple[int, tuple[str, ...]]] = {
+    **dict.fromkeys(("BitFlip", "PhaseFlip", "BitPhaseFlip"), (1, ("p",))),
+    **dict.fromkeys(("AmplitudeDamping", "PhaseDamping"), (1, ("gamma",))),
+    "Depolarize": (2, ("p",)),
+    "Dephase": (2, ("p",)),
+    "PauliChannel": (1, ("p_x", "p_y", "p_z")),
+    "GeneralizedAmplitudeDamping": (1, ("p", "gamma")),
+    "ThermalRelaxation": (1, ("t1", "t2", "time", "excited")),
+    "ResetError": (1, ("p_0", "p_1")),
+    "Reset": (1, ()),
+    "Kraus": (2, ()),
+}
+"""Qubits and arguments, which are at most 0.3."""
+
+
+def random_noise(rng: np.random.Generator, kinds: list[str]) -> qring.Circuit:
+    """Return a circuit with a channel after each of its gates."""
+    n = int(rng.integers(2, 5))
+    # Braket drops qubits without gates.
+    gates: list[dict[str, Any]] = [{"gate": "H", "qubits": [q]} for q in range(n)]
+    for _ in range(int(rng.integers(2, 9))):
+        a, b = (int(q) for q in rng.permutation(n)[:2])
+        kind = str(rng.choice(kinds))
+        qubits, names = CHANNELS[kind]
+        gates += [
+            {"gate": "RY", "qubits": [a], "angle": float(rng.uniform(-3, 3))},
+            {"gate": "CNOT", "qubits": [a, b]},
+        ]
+        channel: dict[str, Any] = {"channel": kind, "qubits": [b, a][:qubits]}
+        channel.update({name: float(rng.uniform(0, 0.3)) for name in names})
+        # PennyLane's operators are inexact for times of many t1.
+        if kind == "ThermalRelaxation":
+            channel["t1"] += 0.3
+            channel["t2"] = float(rng.uniform(0.1, 2)) * channel["t1"]
+        if kind == "Kraus":
+            parts = rng.normal(size=(12, 4)) + 1j * rng.normal(size=(12, 4))
+            whole = np.linalg.qr(parts)[0].reshape(3, 4, 4)
+            channel["operators"] = [
+                [[[v.real, v.imag] for v in row] for row in m.tolist()] for m in whole
+            ]
+        gates.append(channel)
+    return qring.Circuit.from_json({"qubits": n, "gates": gates})
+
+
+def cirq_density(text: Any, n: int) -> Any:
+    """Return Cirq's density matrix of its JSON, or of a program of TensorFlow Quantum."""
+    import cirq
+
+    if isinstance(text, str):
+        circuit, qubits = cirq.read_json(json_text=text), cirq.LineQubit.range(n)
+    else:
+        import tensorflow as tf
+        import tensorflow_quantum as tfq
+
+        circuit, qubits = tfq.from_tensor(tf.constant([text]))[0], cirq.GridQubit.rect(1, n)
+    simulator = cirq.DensityMatrixSimulator(dtype=np.complex128)
+    return simulator.simulate(circuit, qubit_order=qubits).final_density_matrix
+
+
+def pennylane_density(text: str, n: int) -> Any:
+    """Return PennyLane's density matrix of the function in a Python file that qring wrote."""
+    module: dict[str, Any] = {}
+    exec(text, module)
+    return module["circuit"]()
+
+
+def braket_density(text: str, n: int) -> Any:
+    """Return the density matrix of Amazon Braket's simulator, which reads no includes."""
+    from braket.devices import LocalSimulator
+    from braket.ir.openqasm import Program
+
+    text = text.replace('include "stdgates.inc";\n', "").replace("cx ", "cnot ")
+    program = Program(source=text + "#pragma braket result density_matrix\n")
+    return np.array(LocalSimulator("braket_dm").run(program, shots=0).result().values[0])
+
+
+def compare_noise(count: int, seed: int) -> int:
+    """Compare count circuits with noise in each format; return the number of failures."""
+    programs = "BitFlip PhaseFlip AmplitudeDamping PhaseDamping PauliChannel Reset".split()
+    readers: dict[str, tuple[str, str, list[str], Callable[..., Any]]] = {
+        "JSON with noise by Cirq": ("cirq", "cirq", list(CHANNELS), cirq_density),
+        "program with noise by TensorFlow Quantum": (
+            *("tensorflow_quantum", "tfq"),
+            [*programs, "GeneralizedAmplitudeDamping"],
+            cirq_density,
+        ),
+        "Python with noise by PennyLane": ("pennylane", "python", [*CHANNELS], pennylane_density),
+        "OpenQASM 3 with noise by Amazon Braket": ("braket", "qasm3", [*CHANNELS], braket_density),
+    }
+    letters = {"X": [[0, 1], [1, 0]], "Y": [[0, -1j], [1j, 0]], "Z": [[1, 0], [0, -1]]}
+
+    def compare(
+        form: str, kinds: list[str], read: Callable[..., Any], rng: np.random.Generator
+    ) -> float:
+        circuit = random_noise(rng, kinds)
+        n = circuit.n_qubits
+        rho, texts, exact = read(circuit.export(form), n), [], []
+        for _ in range(6):
+            a, b = (str(p) for p in rng.choice(list(letters), 2))
+            q, r = (int(v) for v in rng.permutation(n)[:2])
+            texts.append(f"{a}{q} {b}{r}")
+            operator = np.eye(1)
+            for k in range(n):
+                own = {q: letters[a], r: letters[b]}.get(k, np.eye(2))
+                operator = np.kron(operator, own)
+            exact.append(np.trace(rho @ operator).real)
+        return float(np.max(np.abs(qring.expval(circuit, texts).forward([]) - exact)))
+
+    return sum(
+        compare_many(
+            f"qring's {what}",
+            partial(compare, form, kinds, read),
+            count,
+            seed,
+            [TFQ_WITHIN if form == "tfq" else NOISE_WITHIN],
+        )
+        for what, (module, form, kinds, read) in readers.items()
+        if importlib.util.find_spec(module)
+    )
+
+
+# ---- all ----
+
+
 def compare_exports(count: int, seed: int) -> int:
     """Compare count random circuits in each format; return the number of failures."""
     readers: dict[str, tuple[str, str, bool, Callable[..., Any]]] = {
@@ -158,7 +286,7 @@ def compare_exports(count: int, seed: int) -> int:
             raise
         return error
 
-    return sum(
+    return compare_noise(count, seed) + sum(
         compare_many(
             f"qring's {what}",
             partial(compare, read, form, numbers),
