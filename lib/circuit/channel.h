@@ -46,7 +46,7 @@ struct qr_channel_info {
     const char *symbol; /* in drawings */
     uint8_t n_targets, n_args;
     const char *arg_names[QR_CHANNEL_ARGS];
-    bool last_is_optional;            /* the last argument may be absent: 0 */
+    uint8_t n_optional;               /* so many of the last may be absent: 0; but not all */
     uint16_t paulis[QR_CHANNEL_ARGS]; /* Pauli errors: the Paulis that share each argument */
     bool kraus;                       /* operators in place of arguments */
     /* Damping: its numbers, and unless NULL their derivatives by each argument. */

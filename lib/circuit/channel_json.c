@@ -59,10 +59,13 @@ bool qr_channel_reads_inputs(const struct qr_gate_reader *r, const struct qr_gat
 static enum qr_code read_strengths(struct qr_gate_reader *r, const struct qr_json *item,
                                    const char *where, struct qr_channel *c) {
     const struct qr_channel_info *info = c->info;
+    bool given = false;
+    for (unsigned k = 0; k < info->n_args; k++)
+        given |= qr_json_get(item, info->arg_names[k]) != NULL;
     for (unsigned k = 0; k < info->n_args; k++) {
         const struct qr_json *v = qr_json_get(item, info->arg_names[k]);
         c->args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 0, 0};
-        if (!v && info->last_is_optional && k + 1u == info->n_args) continue;
+        if (!v && given && k + info->n_optional >= info->n_args) continue;
         QR_TRY(qr_gate_read_arg(r, v, where, info->arg_names[k], &c->args[k]));
         if (qr_channel_reads_inputs(r, &c->args[k]))
             return qr_fail(r->err, QR_INVALID_ARGUMENT,

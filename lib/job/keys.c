@@ -352,7 +352,8 @@ static const struct qr_job_key noise_channel_keys[] = {
     KEY("channel",
         "BitFlip, PhaseFlip, BitPhaseFlip (p); Depolarize (p, on one or two qubits); Dephase (p, "
         "on "
-        "two); PauliChannel (p_x, p_y, p_z, or p_ix to p_zz); AmplitudeDamping, PhaseDamping "
+        "two); PauliChannel (p_x, p_y, p_z, or p_ix to p_zz; absent: 0); AmplitudeDamping, "
+        "PhaseDamping "
         "(gamma); GeneralizedAmplitudeDamping (p, gamma); ThermalRelaxation (t1, t2, time, "
         "excited); Reset; ResetError (p_0, p_1); Kraus (operators)",
         STRING, .required = true),

@@ -29,7 +29,7 @@ static void round_trip(void) {
         "{\"channel\": \"BitFlip\", \"qubits\": [0, 1, 2], \"p\": 0.1},"
         "{\"channel\": \"Depolarize\", \"qubits\": [0], \"p\": \"p0\"},"
         "{\"channel\": \"depolarizing\", \"qubits\": [1, 2], \"p\": \"0.1*sin(w)\"},"
-        "{\"channel\": \"PauliChannel\", \"qubits\": [0], \"p_x\": 0.1, \"p_y\": 0, \"p_z\": 0.2},"
+        "{\"channel\": \"PauliChannel\", \"qubits\": [0], \"p_x\": 0.1, \"p_z\": 0.2},"
         "{\"channel\": \"GeneralizedAmplitudeDamping\", \"qubits\": [2], \"p\": 0.75, \"gamma\": "
         "0.3},"
         "{\"channel\": \"ThermalRelaxation\", \"qubits\": [1], \"t1\": 50, \"t2\": 70, \"time\": "
@@ -79,6 +79,7 @@ static void refusals(void) {
          "p = 1.5; give a number from 0 to 1"},
         {"{\"channel\": \"Depolarize\", \"qubits\": [0], \"p\": -0.1}", "p = -0.1"},
         {"{\"channel\": \"Depolarize\", \"qubits\": [0]}", "p is missing"},
+        {"{\"channel\": \"PauliChannel\", \"qubits\": [0]}", "p_x is missing"},
         {"{\"channel\": \"Depolarize\", \"qubits\": [0], \"gamma\": 0.1}", "unknown key 'gamma'"},
         {"{\"channel\": \"Depolarize\", \"qubits\": [], \"p\": 0.1}", "qubits is empty"},
         {"{\"channel\": \"Depolarize\", \"qubits\": [0], \"p\": \"x[0]\"}", "depends on inputs"},
