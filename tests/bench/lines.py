@@ -6,7 +6,7 @@ these keys the ones that apply:
   name             case: qcnn-pure, qcnn-hybrid, qcnn-filters3, qaoa-1, layers-4 ... (peers/cases.py); fma-float32, read-l1, triad-dram,
                    tcp-pingpong ... of ceilings; tutorial, tutorial-epoch, epoch-pure, workers of trainings; form-N of rings
   who              qring, or another program: tfq, lightning, kokkos (lightning.kokkos), qulacs, scaluq, mindquantum, catalyst, jax,
-                   tensorcircuit (state vector), contraction (TensorCircuit's networks), numpy, keras, openmpi, gloo, default.qubit, lightning.qubit
+                   tensorcircuit (state vector), contraction (TensorCircuit's networks), numpy, mixed (default.mixed), keras, openmpi, gloo, default.qubit, lightning.qubit
   n, batch, threads            qubits (inputs of an MLP), samples of a step, threads of a process
   workers, epochs, samples     of a training
   ranks, bytes, schedule       of an all-reduce; `bytes` of a gradient: memory traffic of all passes; of a ceiling: bytes moved

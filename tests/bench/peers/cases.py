@@ -35,7 +35,16 @@ CASES = [  # name, qubits, batch, repetitions, who; who "2": qring and TensorFlo
     ("layers-4", 16, 1, 11, STATES),
     ("layers-4", 20, 1, 7, STATES),
     ("data-layers-2", 4, 1000, 11, STATES),
+    ("qcnn-exact", 8, 1, 5, ("mixed",)),
+    ("qcnn-trajectories", 8, 1, 3, ("tfq", "2", "noiseless")),
+    ("qcnn-shots", 8, 1, 3, ("tfq", "2")),
+    ("qcnn-trajectories", 12, 1, 3, ("tfq", "2", "noiseless")),
 ]
+# The tutorial's circuit with depolarizing noise after each gate, on each of its qubits; estimates are means over so many repetitions
+NOISE, REPETITIONS = 0.01, 64
+NOISY = {"qcnn-exact": {"method": "exact"}, "qcnn-trajectories": {"method": "trajectories", "trajectories": REPETITIONS},
+         "qcnn-shots": {"method": "trajectories", "trajectories": REPETITIONS, "shots": REPETITIONS}}
+ESTIMATED = "qcnn-trajectories", "qcnn-shots"
 LONG_CASES = [
     ("qcnn-pure", 22, 2, 5, ("tfq", "2")),
     ("qcnn-pure", 23, 1, 5, ("tfq", "2")),
@@ -119,7 +128,10 @@ def model_of(name, n):
     if kind == "qcnn":
         left = list(range(n // 2, n // 2 * 2)) if size == "hybrid" else [n - 1]
         circuit = dict({"ansatz": "qcnn", "qubits": n}, **({"stages": 1} if size == "hybrid" else {}))
-        return {"layer": "quantum", "circuit": circuit, "readouts": ["Z%d" % q for q in left]}, 2, [8, 1] if size == "hybrid" else []
+        if name in NOISY:
+            circuit["noise"] = {"after": {"*": {"channel": "Depolarize", "p": NOISE}}}
+        layer = dict(NOISY.get(name, {}), layer="quantum", circuit=circuit, readouts=["Z%d" % q for q in left])
+        return layer, 2, [8, 1] if size == "hybrid" else []
     gates, readouts = qaoa(n, int(size)) if kind == "qaoa" else layers(n, int(size), kind == "data-layers")
     circuit = {"qubits": n, "gates": [as_json(g) for g in gates]}
     return {"layer": "quantum", "circuit": circuit, "readouts": readouts}, 2 * math.pi, []
@@ -163,7 +175,8 @@ def write_case(folder, name, n, batch):
     """Weights are float32 numbers over their whole period. A tutorial's sample is one RX, whose exponent has six decimals: more do not
     reach TFQ's simulator."""
     os.makedirs(folder, exist_ok=True)
-    rng, (quantum, period, units) = random.Random("%s %d" % (name, n)), model_of(name, n)
+    rng = random.Random("%s %d" % ("qcnn-pure" if name in NOISY else name, n))
+    quantum, period, units = model_of(name, n)
     n_weights = 1 + max(g.weight for g in gates_of(quantum["circuit"]) if g.weight is not None)
     tensors = {"pqc/parameters": ([n_weights], [float32(rng.uniform(0, period)) for _ in range(n_weights)])}
     inputs = len(quantum["readouts"])
@@ -203,6 +216,7 @@ class Case:
             job = json.load(f)
         quantum = job["model"][0]
         self.name, self.n, self.stages = job["name"], quantum["circuit"]["qubits"], quantum["circuit"].get("stages")
+        self.noise, self.samples_shots = (NOISE if "noise" in quantum["circuit"] else 0), "shots" in quantum
         self.gates, self.readouts = gates_of(quantum["circuit"]), [observable_of(r) for r in quantum["readouts"]]
         tensors = read_safetensors(folder + "/weights.safetensors")
         self.weights = tensors.pop("pqc/parameters")

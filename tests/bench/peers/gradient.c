@@ -30,6 +30,8 @@ struct batch {
     unsigned n_lanes;
     struct qr_model_workspace **lanes;
     const double **x, **y;
+    uint32_t *numbers; /* of the samples */
+    struct qr_draw draw;
     size_t n_samples, micro_batch, n_values;
     qr_fixed *values; /* per lane */
     atomic_bool bad;
@@ -59,11 +61,12 @@ static void load(struct batch *b, const char *folder, unsigned threads) {
     b->model = b->w.model;
     if (b->engine == QR_ENGINE_AUTO) return;
     const struct qr_job *j = b->job;
-    struct qr_model_options o = {.layers = j->layers,
-                                 .n_layers = j->n_layers,
-                                 .loss = j->train.loss,
-                                 .sim = {j->precision, qr_isa_best(), b->engine, NULL},
-                                 .micro_batch_size = j->micro_batch_size};
+    struct qr_model_options o = {
+        .layers = j->layers,
+        .n_layers = j->n_layers,
+        .loss = j->train.loss,
+        .sim = {.precision = j->precision, .isa = qr_isa_best(), .engine = b->engine},
+        .micro_batch_size = j->micro_batch_size};
     must(qr_model_new(&o, &b->model, &err), &err);
 }
 
@@ -73,14 +76,17 @@ static void run_micro_batch(void *ctx, size_t i, unsigned worker) {
            n = b->n_samples - first < b->micro_batch ? b->n_samples - first : b->micro_batch;
     unsigned lane = b->n_lanes == 1 ? 0 : worker;
     qr_fixed *sums = b->values + lane * b->n_values;
+    struct qr_draw draw = b->draw;
+    draw.sample = b->numbers + first;
     if (!qr_model_micro_batch(b->state, b->lanes[lane], b->pool, b->x + first, b->y + first, n,
-                              NULL, sums, sums + qr_model_n_sums(b->model)))
+                              &draw, sums, sums + qr_model_n_sums(b->model)))
         atomic_store(&b->bad, true);
 }
 
 /* The whole batch, as a training step does it. */
 static void run(struct batch *b) {
     size_t n = (b->n_samples + b->micro_batch - 1) / b->micro_batch;
+    b->draw.step++;
     qr_model_prepare(b->state, b->w.initial, b->pool);
     memset(b->values, 0, b->n_lanes * b->n_values * sizeof *b->values);
     if (b->n_lanes > 1) qr_pool_for(b->pool, n, run_micro_batch, b);
@@ -103,9 +109,12 @@ static struct batch *batch_new(const char *folder, unsigned threads, enum qr_eng
     b->state = qr_model_state_new(b->model);
     b->x = qr_xcalloc(b->n_samples, sizeof *b->x);
     b->y = qr_xcalloc(b->n_samples, sizeof *b->y);
+    b->numbers = qr_xcalloc(b->n_samples, sizeof *b->numbers);
+    b->draw = (struct qr_draw){.seed = 1, .trains = true};
     for (size_t i = 0; i < b->n_samples; i++) {
         b->x[i] = b->w.data.x + i * b->w.data.n_columns;
         b->y[i] = qr_dataset_y(&b->w.data, i);
+        b->numbers[i] = (uint32_t)i;
     }
     b->n_values = qr_model_n_sums(b->model) + qr_model_n_params(b->model);
     b->values = qr_xcalloc(b->n_lanes * b->n_values, sizeof *b->values);
@@ -122,6 +131,7 @@ static void batch_free(struct batch *b) {
     free(b->lanes);
     free(b->x);
     free(b->y);
+    free(b->numbers);
     free(b->values);
     free(b);
 }

@@ -54,4 +54,5 @@ def open_case(folder):
     return once
 
 
-serve(open_case)
+if __name__ == "__main__":
+    serve(open_case)

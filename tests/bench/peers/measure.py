@@ -39,6 +39,7 @@ PROGRAMS = {
     "jax": ("jax", ["jax"], ["jax_gradient.py"]),
     "tensorcircuit": ("jax", ["tensorcircuit-ng"], ["tensorcircuit_gradient.py", "state"]),
     "contraction": ("jax", [], ["tensorcircuit_gradient.py", "contraction"]),
+    "mixed": ("lightning", [], ["mixed_gradient.py"]),
     "numpy": ("jax", ["numpy"], ["numpy_mlp.py"]),
     "keras": ("tfq", ["tf_keras"], ["keras_mlp.py"]),
 }
@@ -47,6 +48,9 @@ PROGRAMS = {
 # differences of float32 gate matrices), the loss up to four times that, so that it is held to an absolute bound, and to a part that only
 # something else would miss.
 PART, TFQ_ABSOLUTE, TFQ_PART = 1e-4, 3e-4, 0.02
+# Estimates are held to qring's exact method: the mean of so many may be off by so many standard errors, once in 2000 runs by Student's t. The
+# loss and gradient of an estimated read-out also have a bias of a third of a standard error at most: its variance, and covariance with the derivative
+ESTIMATES, ERRORS = 6, 8
 
 
 def python_of(environment):
@@ -74,7 +78,7 @@ class Sides:
 
     def command(self, who, threads, engine):
         if who == "qring":
-            return [os.environ.get("QR_B", "build/release") + "/" + HERE + "gradient", str(threads)] + ([engine] if engine else [])
+            return [os.environ.get("QR_B", "build/release") + "/" + HERE + "gradient", str(threads)] + ([engine] if engine == "statevector" else [])
         environment, _, (program, *arguments) = PROGRAMS[who]
         return [python_of(environment), HERE + program] + arguments
 
@@ -97,11 +101,15 @@ class Sides:
 
 
 def sides_of(who):
-    """(who, threads, engine) of everybody who takes part in a case; qring first"""
+    """(who, threads, engine) of everybody who takes part in a case; qring first. noiseless: the same circuit without noise"""
     sides = [("qring", 1, "")] + [(w, 1, "") for w in who if w in PROGRAMS]
     if "2" in who:
         sides += [("qring", 2, ""), ("tfq", 2, "")]
-    return sides + [("qring", 1, w) for w in who if w == "statevector"]
+    return sides + [("qring", 1, w) for w in who if w == "statevector"] + [("tfq", 1, w) for w in who if w == "noiseless"]
+
+
+def name_of(key):
+    return key[0] + " noiseless" * (key[2] == "noiseless")
 
 
 def disagree(key, mine, theirs):
@@ -118,16 +126,44 @@ def disagree(key, mine, theirs):
         key[0], key[2], off, loss_off, largest)
 
 
-def set_up(sides, out, about, everybody, path):
+def estimates_disagree(key, exact, ask):
+    """The same of estimates: of the loss, and of the gradient's part along the exact gradient"""
+    results = []
+    for _ in range(ESTIMATES):
+        ask("run 0")
+        results.append(ask("result"))
+    for what in "loss", "gradient":
+        part = (lambda r: r["loss"]) if what == "loss" else (lambda r: sum(a * b for a, b in zip(r["gradient"], exact["gradient"])))
+        found = [part(r) for r in results]
+        off, error = statistics.mean(found) - part(exact), statistics.stdev(found) / ESTIMATES ** 0.5
+        if abs(off) > ERRORS * error:
+            return "%s%s estimated something else: %s off by %.2g, standard error %.2g" % (key[0], key[2], what, off, error)
+    return None
+
+
+def exact_result(sides, path):
+    key = "qring", 1, "exact"
+    sides.ask(key, "open " + path)
+    return sides.ask(key, "result")
+
+
+def set_up(sides, out, about, everybody, path_of):
     """What each says of itself; who cannot, fails, or computes something else has its line, and is left out. The first one that answers
-    is whom the others are held to."""
-    facts, first = {}, None
+    is whom the others are held to; of estimates, qring's exact method."""
+    facts, first, estimated = {}, None, about["name"] in cases.ESTIMATED
+    if estimated:
+        first = exact_result(sides, path_of(("qring", 1, "exact")))
     for key in everybody:
         try:
-            said = sides.ask(key, "open " + path)
+            said = sides.ask(key, "open " + path_of(key))
             result = sides.ask(key, "result")
             first = first or result
-            problem = disagree(key, first, result)
+            if key[2] == "noiseless":
+                problem = None  # another circuit, which a case of its own compares
+            elif estimated:
+                problem = estimates_disagree(key, first, lambda request: sides.ask(key, request))
+            else:
+                problem = disagree(key, first, result)
             if problem:
                 raise Failed(problem)
             facts[key] = said
@@ -148,17 +184,23 @@ def figures(facts, runs, batch):
 
 
 def gradient_case(sides, out, name, n, batch, times, who):
-    path = "%s/%s-%d-%d" % (WORK, name, n, batch)
-    cases.write_case(path, name, n, batch)
-    about = {"name": name, "n": n, "batch": batch}
-    facts = set_up(sides, out, about, [k for k in sides_of(who) if k[0] not in out.absent], path)
+    def path_of(key):
+        named = {"exact": "qcnn-exact", "noiseless": "qcnn-pure"}.get(key[2], name)
+        path = "%s/%s-%d-%d" % (WORK, named, n, batch)
+        if path not in written:
+            cases.write_case(path, named, n, batch)
+            written.add(path)
+        return path
+
+    written, about = set(), {"name": name, "n": n, "batch": batch}
+    facts = set_up(sides, out, about, [k for k in sides_of(who) if k[0] not in out.absent], path_of)
     everybody, runs = list(facts), {key: [] for key in facts}
     for _ in range(times):
         for key in everybody:
             runs[key].append(sides.ask(key, "run %d" % LEAST_MS))
     own = {key: figures(facts[key], runs[key], batch) for key in everybody}
     for key in everybody:
-        out.measured("gradient", dict(about, who=key[0], threads=key[1], **own[key]))
+        out.measured("gradient", dict(about, who=name_of(key), threads=key[1], **own[key]))
 
     def ratio(ours, theirs, against, **more):
         if ours in own and theirs in own:
@@ -166,7 +208,7 @@ def gradient_case(sides, out, name, n, batch, times, who):
 
     for key in everybody:
         if key[0] != "qring":
-            ratio(("qring", key[1], ""), key, key[0])
+            ratio(("qring", key[1], ""), key, name_of(key))
     ratio(("qring", 2, ""), ("qring", 1, ""), "one thread")
     ratio(("qring", 1, "statevector"), ("tfq", 1, ""), "tfq", engine="statevector")
 

@@ -16,6 +16,9 @@ GOALS = {("gradient", "qcnn-pure", n, batch, 1, "tfq", None): goal
 GOALS.update({("gradient", "qcnn-pure", n, batch, 1, "lightning", None): goal
               for n, batch, goal in ((8, 64, 700), (12, 16, 150), (16, 16, 90), (20, 2, 110))})
 GOALS.update({("gradient", "qcnn-pure", n, batch, 2, "one thread", None): 1.8 for n, batch in ((16, 16), (20, 2), (22, 2), (23, 1))})
+GOALS.update({("gradient", name, n, batch, threads, "tfq", None): 50
+              for name, n, batch in (("qcnn-trajectories", 8, 1), ("qcnn-shots", 8, 1), ("qcnn-trajectories", 12, 1)) for threads in (1, 2)})
+GOALS.update({("gradient", "qcnn-trajectories", n, batch, 1, "tfq noiseless", None): 1 for n, batch in ((8, 1), (12, 1))})
 GOALS.update({("gradient", "qcnn-pure", 20, 2, 1, "tfq", "statevector"): 45, ("tutorial", "whole", 8, 64, 2, "tfq", None): 200,
               ("tutorial", "epoch", 8, 64, 2, "tfq", None): 300, ("tutorial", "two-workers", 8, 64, 2, "tfq", None): 100})
 

@@ -5,13 +5,20 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_quantum as tfq
 
-from cases import Case, stages
+from cases import REPETITIONS, Case, stages
 from talk import serve
 from tfq_qcnn import cluster, stage
 
 
 def head_of(case):
     return [tf.keras.layers.Dense(8), tf.keras.layers.Dense(1)] if case.dense else []
+
+
+def noisy(case, circuit):
+    """With depolarizing noise after each gate"""
+    if not case.noise:
+        return circuit
+    return cirq.Circuit(op for gate in circuit.all_operations() for op in [gate, *cirq.depolarize(case.noise).on_each(gate.qubits)])
 
 
 def set_weights(case, pqc, head):
@@ -32,9 +39,14 @@ def open_case(path):
     for k, numbers in enumerate(stages(case.n, case.stages)):
         circuit += stage(k, [bits[i] for i in numbers], "notebook")
     left = [bits[q] for readout in case.readouts for _, (q,) in readout]
-    add, prepare, head = tfq.layers.AddCircuit(), cluster(bits), head_of(case)
-    pqc = tfq.layers.PQC(circuit, [cirq.Z(b) for b in left])
-    data = tfq.convert_to_tensor([cirq.Circuit(cirq.rx(angle)(bits[q]) for q, angle in enumerate(x) if angle) for x in case.x])
+    add, prepare, head = tfq.layers.AddCircuit(), noisy(case, cluster(bits)), head_of(case)
+    observables = [cirq.Z(b) for b in left]
+    if case.noise:
+        pqc = tfq.layers.NoisyPQC(noisy(case, circuit), observables, repetitions=REPETITIONS, sample_based=case.samples_shots)
+    else:
+        pqc = tfq.layers.PQC(circuit, observables)
+    inputs = [cirq.Circuit(cirq.rx(angle)(bits[q]) for q, angle in enumerate(x) if angle or case.noise) for x in case.x]
+    data = tfq.convert_to_tensor([noisy(case, c) for c in inputs])
     labels = tf.constant(case.labels)[:, None]
 
     def predict(circuits):
