@@ -22,7 +22,7 @@ int main(void) {
     struct qring_function *f;
     struct qring_error err;
     const struct qring_options options = {
-        sizeof options, QRING_FLOAT64, 1 /* thread */, NULL, 1 /* input gradients */, 0};
+        .struct_size = sizeof options, .threads = 1, .input_gradients = 1};
     double x[SAMPLES][INPUTS] = {{0, 0}, {0, 3.1}, {3.1, 0}, {3.1, 3.1}};
     const double y[SAMPLES] = {1, -1, -1, 1};
     double w[PARAMETERS] = {0.3, 0.4, 0.5, 0.6}, z[SAMPLES], d[SAMPLES], dw[PARAMETERS],

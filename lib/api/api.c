@@ -7,12 +7,15 @@
 #include "api/api_impl.h"
 #include "base/mem.h"
 #include "circuit/circuit_json.h"
+#include "exact/random.h"
 #include "format/json.h"
 #include "version.h"
 
 const char *qring_version(void) { return QR_VERSION; }
 
 /* ---- options ---- */
+
+enum { MAX_TRAJECTORIES = 1 << 20 }; /* as in a job */
 
 static enum qr_code read_options(const struct qring_options *from, struct qring_options *ret,
                                  struct qr_err *err) {
@@ -24,7 +27,26 @@ static enum qr_code read_options(const struct qring_options *from, struct qring_
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "cannot use dtype %d: it is neither QRING_FLOAT32 nor QRING_FLOAT64",
                        (int)ret->dtype);
+    if (ret->trajectories > MAX_TRAJECTORIES)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot use %u trajectories: give at most %d, or 0 for %d",
+                       ret->trajectories, (int)MAX_TRAJECTORIES, (int)QR_TRAJECTORIES);
     return QR_OK;
+}
+
+/* name NULL: auto */
+static enum qr_code read_method(const char *name, enum qr_method *ret, struct qr_err *err) {
+    *ret = QR_METHOD_AUTO;
+    if (!name) return QR_OK;
+    for (size_t i = 0; i < sizeof qr_method_names / sizeof *qr_method_names; i++)
+        if (strcmp(name, qr_method_names[i]) == 0) {
+            *ret = (enum qr_method)i;
+            return QR_OK;
+        }
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "cannot use method '%.40s': it is unknown; use auto, exact, density or "
+                   "trajectories",
+                   name);
 }
 
 /* ---- compiling ---- */
@@ -56,8 +78,16 @@ static enum qr_code compile_plan(struct qring_function *f, const struct qring_op
     struct qr_sim_options sim = {
         .precision = opt->dtype == QRING_FLOAT32 ? QR_SINGLE : QR_DOUBLE,
         .engine = opt->states ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO,
+        .n_trajectories = opt->trajectories,
     };
     QR_TRY(qr_isa_parse(opt->isa, &sim.isa, err));
+    QR_TRY(read_method(opt->method, &sim.method, err));
+    if (opt->states && f->circuit->n_channels)
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "cannot compute states: the circuit has noise channels, and its states are "
+                       "mixed; remove the channels, or compute expectation values");
+    /* That of the evaluations of a job's first filter (model/layers/quantum.c). */
+    f->draw_key = qr_random_u64(opt->seed, QR_RANDOM_TRAJECTORY, 0, UINT64_MAX);
     qr_auto(qr_free_p) uint8_t *wanted = NULL;
     if (opt->input_gradients) {
         wanted = qr_xcalloc(f->circuit->n_columns + 1, 1);

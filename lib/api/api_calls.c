@@ -31,6 +31,7 @@ struct call {
     size_t unit_numbers;                          /* doubles of a unit's buffer */
     double *numbers;                              /* one buffer for each workspace */
     qr_fixed *grad;                               /* n_params for each workspace */
+    uint32_t *samples;                            /* numbers of a unit's, for each workspace */
     double *own_weights, *own_x, *own_cotangents; /* copies of the arguments, or NULL */
     atomic_int failed;
 };
@@ -132,6 +133,14 @@ static void call_states(struct call *c, struct qr_sim_workspace *ws, struct qr_p
                              u->state[(s * amplitudes + i) * 2 + k]);
 }
 
+/* Random numbers depend on the number of the sample in the call, not on its micro-batch. */
+static void call_set_draw(const struct call *c, struct qr_sim_workspace *ws, size_t first, size_t n,
+                          unsigned worker) {
+    uint32_t *sample = c->samples + worker * c->per;
+    for (size_t s = 0; s < n; s++) sample[s] = (uint32_t)(first + s);
+    qr_sim_set_draw(ws, &(struct qr_sim_draw){.key = c->f->draw_key, .sample = sample});
+}
+
 static void call_task(void *ctx, size_t unit, unsigned worker) {
     struct call *c = ctx;
     struct qring_function *f = c->f;
@@ -141,6 +150,7 @@ static void call_task(void *ctx, size_t unit, unsigned worker) {
     qr_fixed *grad = c->grad + worker * f->circuit->n_params;
     struct unit u = call_unit(c, worker);
     bool fine = true;
+    call_set_draw(c, ws, first, n, worker);
     if (c->kind == CALL_FORWARD)
         qr_sim_forward(f->bound, ws, inner, c->x ? c->x + first * c->x_stride : NULL, c->x_stride,
                        n, u.z);
@@ -166,10 +176,12 @@ static enum qr_code call_buffers(struct call *c, unsigned n, struct qr_err *err)
     size_t state = c->kind == CALL_STATES ? (size_t)2 << f->circuit->n_qubits : 0;
     c->unit_numbers = c->per * (2 * r + 1 + columns + state);
     void *p;
-    QR_TRY(qr_large_new(n * c->unit_numbers, sizeof *c->numbers, "numbers of samples", &p, err));
+    QR_TRY(qr_large_new(n * c->unit_numbers, sizeof *c->numbers, "results of samples", &p, err));
     c->numbers = p;
     QR_TRY(qr_large_new(n * n_params, sizeof *c->grad, "sums of derivatives", &p, err));
     c->grad = p;
+    QR_TRY(qr_large_new(n * c->per, sizeof *c->samples, "numbers of samples", &p, err));
+    c->samples = p;
     return QR_OK;
 }
 
@@ -227,6 +239,7 @@ static enum qr_code call_run(struct call *c, struct qr_err *err) {
 static void call_fini(struct call *c) {
     free(c->numbers);
     free(c->grad);
+    free(c->samples);
     free(c->own_x);
     free(c->own_cotangents);
     free(c->own_weights);

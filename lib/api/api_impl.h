@@ -15,7 +15,8 @@ struct qring_function {
     struct qr_observable *observables; /* n_observables */
     size_t n_observables;
     struct qr_sim_plan *plan;
-    bool in_parallel; /* each thread runs its own micro-batches */
+    uint64_t draw_key; /* of random numbers */
+    bool in_parallel;  /* each thread runs its own micro-batches */
 
     struct qr_sim_bound *bound;
     double *bound_weights; /* those that bound was set for, if is_bound */

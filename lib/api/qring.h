@@ -11,7 +11,7 @@
  *           z[s][r] = <O_r> of sample s for R observables.
  * Method    adjoint differentiation: all derivatives of a sample cost about two more simulations,
  *           for any number of parameters and inputs.
- * Bits      A result depends on the arguments, dtype and number of samples only: not on threads,
+ * Bits      A result depends on the arguments, options and number of samples only: not on threads,
  *           instruction set or machine. Without input_gradients the bits are those of `qring
  *           gradient` and of a step of a job with the same circuit. Sums over samples are rounded
  *           once for each micro-batch, so splitting a batch may change the last bit of derivatives
@@ -87,6 +87,13 @@ struct qring_options {
     const char *isa;     /* "auto", "portable", "avx2", "avx512" or "neon"; NULL: "auto" */
     int input_gradients; /* not 0: derivatives by inputs can be computed */
     int states;          /* not 0: only qring_states will be called */
+    /* How noise channels are simulated: "auto", "exact", "density" or "trajectories"; NULL: "auto".
+     * Not used by circuits without channels. */
+    const char *method;
+    unsigned trajectories; /* of each sample, for that method, at most 1048576; 0: 128 */
+    /* Of their random numbers. They depend on the seed and the number of the sample in the call
+     * only, and are those of an evaluation of a job with this seed. */
+    unsigned long long seed;
 };
 
 /* Compiles a circuit.
@@ -98,7 +105,7 @@ struct qring_options {
  *           options      NULL: defaults
  *           ret          freed with qring_function_free
  * Errors:   INVALID_ARGUMENT with the path of the value; RESOURCE_EXHAUSTED with bytes needed and
- *           available
+ *           available; UNIMPLEMENTED: states of a circuit with noise channels, which are mixed
  * Cost:     linear in the gates; milliseconds for hundreds of gates
  */
 QRING_EXPORT enum qring_code qring_circuit_function(
@@ -169,7 +176,8 @@ QRING_EXPORT size_t qring_n_gates(const struct qring_function *f);
  * circuit refers to by number. */
 QRING_EXPORT const char *qring_parameter_name(const struct qring_function *f, size_t i);
 QRING_EXPORT const char *qring_input_name(const struct qring_function *f, size_t i);
-/* Engine that simulates the circuit: "cones", "streaming" or "statevector"; static. */
+/* Engine that simulates the circuit: "cones", "streaming", "statevector" or, with noise channels,
+ * "density"; static. With noise channels "statevector" means trajectories. */
 QRING_EXPORT const char *qring_engine(const struct qring_function *f);
 /* Draws the circuit as UTF-8 text of at most `columns` columns; freed with qring_text_free. */
 QRING_EXPORT char *qring_draw(const struct qring_function *f, unsigned columns);

@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     size_t first = end ? (size_t)(end - data) : n, rest = end ? first + 1 : n;
     qr_auto(qr_free_p) char *observable = qr_xstrndup((const char *)data, first);
     const char *observables[] = {observable};
-    struct qring_options opt = {sizeof opt, QRING_FLOAT64, 1, "portable", 1, 0};
+    struct qring_options opt = {
+        .struct_size = sizeof opt, .threads = 1, .isa = "portable", .input_gradients = 1};
     struct qring_function *f = NULL;
     struct qring_error err;
     enum qring_code code =

@@ -1,7 +1,7 @@
 /* The C interface: random circuits as JSON text against the dense reference; states, also of many
  * qubits, against expectation values; vjp against jacobian; strides and float32 arrays; equal bits
- * over threads, instruction sets and splits of a batch; misuse; forks; the caller's floating-point
- * environment. */
+ * over threads, instruction sets and splits of a batch; methods of noise and their random numbers;
+ * misuse; forks; the caller's floating-point environment. */
 #include <dirent.h>
 #include <fenv.h>
 #include <math.h>
@@ -130,7 +130,12 @@ static struct qring_function *compile(const struct problem *p, enum qring_dtype 
                                       unsigned threads, const char *isa, bool states) {
     struct qring_function *f = NULL;
     struct qring_error err;
-    struct qring_options opt = {sizeof opt, dtype, threads, isa, 1, states};
+    struct qring_options opt = {.struct_size = sizeof opt,
+                                .dtype = dtype,
+                                .threads = threads,
+                                .isa = isa,
+                                .input_gradients = 1,
+                                .states = states};
     CHECK(qring_circuit_function(p->text, strlen(p->text), p->observables, states ? 0 : OBSERVABLES,
                                  &opt, &f, &err) == QRING_OK,
           "%s", err.message);
@@ -299,7 +304,7 @@ static void one_observable(uint64_t seed, unsigned n) {
     struct problem p = make(seed, n, 4 * n, 1 + seed % SAMPLES);
     struct qring_error err;
     struct qring_function *f = NULL;
-    struct qring_options opt = {sizeof opt, QRING_FLOAT64, 1, "auto", 1, 0};
+    struct qring_options opt = {.struct_size = sizeof opt, .threads = 1, .input_gradients = 1};
     size_t params = p.n_params, inputs = p.n_inputs, samples = p.n_samples;
     double *by_w = qr_xcalloc(samples * params + 1, sizeof *by_w),
            *by_x = qr_xcalloc(samples * inputs + 1, sizeof *by_x);
@@ -426,6 +431,145 @@ static void strides(void) {
     drop(&p);
 }
 
+/* ---- noise ---- */
+
+static const char noisy[] =
+    "{\"qubits\":3,\"gates\":[{\"gate\":\"RY\",\"qubits\":[0],\"angle\":\"w0\"},"
+    "{\"gate\":\"RX\",\"qubits\":[1],\"angle\":\"x[0]\"},{\"gate\":\"CNOT\",\"qubits\":[0,1]},"
+    "{\"channel\":\"AmplitudeDamping\",\"qubits\":[0,1],\"gamma\":\"0.3*sin(w1)*sin(w1)\"},"
+    "{\"gate\":\"RZZ\",\"qubits\":[1,2],\"angle\":\"w0*x[1]\"},"
+    "{\"gate\":\"RY\",\"qubits\":[2],\"angle\":\"x[2]\"},{\"gate\":\"CNOT\",\"qubits\":[1,2]}],"
+    "\"noise\":{\"after\":{\"*\":{\"channel\":\"Depolarize\",\"p\":0.05}},\"readout\":{\"p\":0.02}}"
+    "}";
+
+static struct problem noisy_problem(size_t n_samples) {
+    struct problem p = {.text = qr_xstrdup(noisy),
+                        .observables = {"Z0 Z2", "X1", "0.5*Z2 - Y0"},
+                        .n_params = 2,
+                        .n_inputs = 3,
+                        .n_samples = n_samples};
+    p.weights = qr_xcalloc(p.n_params, sizeof(double));
+    p.x = qr_xcalloc(n_samples * p.n_inputs, sizeof(double));
+    p.cotangents = qr_xcalloc(n_samples * OBSERVABLES, sizeof(double));
+    ref_random_numbers(1, p.n_params, -2, 2, p.weights);
+    ref_random_numbers(2, n_samples * p.n_inputs, -2, 2, p.x);
+    ref_random_numbers(3, n_samples * OBSERVABLES, -1, 1, p.cotangents);
+    return p;
+}
+
+static struct qring_function *compile_noisy(const struct problem *p, const char *method,
+                                            unsigned trajectories, unsigned threads,
+                                            unsigned long long seed, const char *engine) {
+    struct qring_function *f = NULL;
+    struct qring_error err;
+    struct qring_options opt = {.struct_size = sizeof opt,
+                                .threads = threads,
+                                .input_gradients = 1,
+                                .method = method,
+                                .trajectories = trajectories,
+                                .seed = seed};
+    CHECK(qring_circuit_function(p->text, strlen(p->text), p->observables, OBSERVABLES, &opt, &f,
+                                 &err) == QRING_OK,
+          "%s", err.message);
+    CHECK(!engine || strcmp(qring_engine(f), engine) == 0, "%s: %s", method, qring_engine(f));
+    return f;
+}
+
+/* The exact methods agree, and trajectories approach them. */
+static void noise_methods(void) {
+    struct problem p = noisy_problem(7);
+    struct answer a = answer_new(&p), b = answer_new(&p);
+    struct qring_function *exact = compile_noisy(&p, "exact", 0, 1, 0, NULL),
+                          *density = compile_noisy(&p, "density", 0, 1, 0, "density"),
+                          *plain = compile_noisy(&p, NULL, 0, 1, 5, NULL),
+                          *many = compile_noisy(&p, "trajectories", 20000, 2, 1, "statevector");
+    vjp(&p, exact, 0, p.n_samples, &a, NULL);
+    vjp(&p, density, 0, p.n_samples, &b, NULL);
+    near("z by method", b.z, a.z, p.n_samples * OBSERVABLES, tolerance[1], 0);
+    near("weights by method", b.dw, a.dw, p.n_params, tolerance[1], 0);
+    near("inputs by method", b.dx, a.dx, p.n_samples * p.n_inputs, tolerance[1], 0);
+    vjp(&p, plain, 0, p.n_samples, &b, NULL);
+    near("z of auto", b.z, a.z, p.n_samples * OBSERVABLES, tolerance[1], 0);
+    vjp(&p, many, 0, p.n_samples, &b, NULL);
+    near("z of trajectories", b.z, a.z, p.n_samples * OBSERVABLES, 0.05, 0);
+    near("inputs of trajectories", b.dx, a.dx, p.n_samples * p.n_inputs, 0.1, 0);
+    struct qring_function *list[] = {exact, density, plain, many};
+    for (size_t i = 0; i < COUNT(list); i++) qring_function_free(list[i]);
+    answer_free(&a);
+    answer_free(&b);
+    drop(&p);
+}
+
+/* Random numbers depend on the seed and the number of the sample in the call alone. A sum has
+ * micro-batches of one sample, which is another split than without. */
+static void noise_draws(void) {
+    struct problem p = noisy_problem(50);
+    struct answer a = answer_new(&p), b = answer_new(&p);
+    struct qring_sum *sum = qring_sum_new(p.n_params);
+    struct qring_function *f = compile_noisy(&p, "trajectories", 32, 1, 7, "statevector"),
+                          *two = compile_noisy(&p, "trajectories", 32, 2, 7, NULL),
+                          *other = compile_noisy(&p, "trajectories", 32, 1, 8, NULL);
+    size_t z_bytes = p.n_samples * OBSERVABLES * sizeof(double);
+    vjp(&p, f, 0, p.n_samples, &a, NULL);
+    vjp(&p, two, 0, p.n_samples, &b, NULL);
+    CHECK(same(&p, &a, &b), "2 threads");
+    vjp(&p, f, 0, p.n_samples, &b, sum);
+    CHECK(memcmp(a.z, b.z, z_bytes) == 0, "micro-batches of one sample");
+    near("inputs of one sample each", b.dx, a.dx, p.n_samples * p.n_inputs, tolerance[1], 0);
+    near("weights of one sample each", b.dw, a.dw, p.n_params, tolerance[1], 0);
+    memset(b.z, 0, z_bytes);
+    vjp(&p, f, 0, 20, &b, NULL);
+    CHECK(memcmp(a.z, b.z, 20 * OBSERVABLES * sizeof(double)) == 0, "the first samples alone");
+    vjp(&p, other, 0, p.n_samples, &b, NULL);
+    for (size_t s = 0; s < p.n_samples; s++)
+        CHECK(memcmp(a.z + s * OBSERVABLES, b.z + s * OBSERVABLES, OBSERVABLES * sizeof(double)),
+              "sample %zu: another seed gives the same numbers", s);
+    /* The same inputs in every row: each sample has random numbers of its own. */
+    for (size_t i = p.n_inputs; i < p.n_samples * p.n_inputs; i++) p.x[i] = p.x[i % p.n_inputs];
+    vjp(&p, f, 0, p.n_samples, &a, NULL);
+    for (size_t s = 1; s < p.n_samples; s++)
+        for (size_t t = 0; t < s; t++)
+            CHECK(
+                memcmp(a.z + s * OBSERVABLES, a.z + t * OBSERVABLES, OBSERVABLES * sizeof(double)),
+                "samples %zu and %zu are equal", t, s);
+    qring_sum_free(sum);
+    qring_function_free(f);
+    qring_function_free(two);
+    qring_function_free(other);
+    answer_free(&a);
+    answer_free(&b);
+    drop(&p);
+}
+
+static void noise_misuse(void) {
+    static const struct {
+        struct qring_options options;
+        enum qring_code code;
+        const char *says;
+    } cases[] = {
+        {{.method = "exactly"}, QRING_INVALID_ARGUMENT, "cannot use method 'exactly': "},
+        {{.method = ""}, QRING_INVALID_ARGUMENT, "cannot use method ''"},
+        {{.trajectories = 1048577}, QRING_INVALID_ARGUMENT, "cannot use 1048577 trajectories"},
+        {{.states = 1}, QRING_UNIMPLEMENTED, "mixed"},
+    };
+    const char *z0[] = {"Z0"};
+    struct qring_error err;
+    struct qring_function *f;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct qring_options opt = cases[i].options;
+        opt.struct_size = sizeof opt;
+        enum qring_code code = qring_circuit_function(noisy, strlen(noisy), z0, 1, &opt, &f, &err);
+        CHECK(code == cases[i].code && !f && strstr(err.message, cases[i].says), "case %zu: %d, %s",
+              i, (int)code, err.message);
+    }
+    /* A program that was compiled before the options had a method. */
+    struct qring_options old = {.struct_size = offsetof(struct qring_options, method),
+                                .method = "exactly"};
+    CHECK(qring_circuit_function(noisy, strlen(noisy), z0, 1, &old, &f, &err) == QRING_OK, "%s",
+          err.message);
+    qring_function_free(f);
+}
+
 /* ---- the process around it ---- */
 
 static unsigned count_threads(void) {
@@ -538,12 +682,11 @@ static void misuse(void) {
     struct qring_error err;
     struct qring_function *f;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        struct qring_options opt = {cases[i].struct_size ? cases[i].struct_size : sizeof opt,
-                                    (enum qring_dtype)cases[i].dtype,
-                                    1,
-                                    cases[i].isa,
-                                    0,
-                                    0};
+        struct qring_options opt = {.struct_size =
+                                        cases[i].struct_size ? cases[i].struct_size : sizeof opt,
+                                    .dtype = (enum qring_dtype)cases[i].dtype,
+                                    .threads = 1,
+                                    .isa = cases[i].isa};
         f = (struct qring_function *)&opt; /* must become NULL */
         enum qring_code code = qring_circuit_function(cases[i].circuit, strlen(cases[i].circuit),
                                                       &cases[i].observable, 1, &opt, &f, &err);
@@ -554,7 +697,7 @@ static void misuse(void) {
     CHECK(qring_circuit_function("{}", 2, NULL, 1, NULL, &f, &err) == QRING_INVALID_ARGUMENT);
     CHECK(qring_circuit_function("{}", 2, NULL, 0, NULL, &f, NULL) == QRING_INVALID_ARGUMENT);
     static const char wide[] = "{\"qubits\":50,\"gates\":[{\"gate\":\"H\",\"qubits\":[1]}]}";
-    const struct qring_options states = {sizeof states, QRING_FLOAT64, 1, NULL, 0, 1};
+    const struct qring_options states = {.struct_size = sizeof states, .threads = 1, .states = 1};
     CHECK(qring_circuit_function(wide, strlen(wide), z0, 1, &states, &f, &err) ==
                   QRING_RESOURCE_EXHAUSTED &&
               strstr(err.message, "50 qubits"),
@@ -569,7 +712,7 @@ static void bad_numbers(void) {
                           *states = compile(&p, QRING_FLOAT64, 1, "auto", true), *plain = NULL;
     struct answer a = answer_new(&p);
     struct qring_error err;
-    struct qring_options opt = {sizeof opt, QRING_FLOAT64, 1, NULL, 0, 0};
+    struct qring_options opt = {.struct_size = sizeof opt, .threads = 1};
     struct qring_array w = vector(p.weights), x = matrix(p.x, p.n_inputs),
                        z = matrix(a.z, OBSERVABLES), ct = matrix(p.cotangents, OBSERVABLES),
                        dx = matrix(a.dx, p.n_inputs), odd = w;
@@ -738,6 +881,9 @@ int main(void) {
         split_sums(seed, 2 + seed);
     }
     equal_bits(7, 13);
+    noise_methods();
+    noise_draws();
+    noise_misuse();
     strides();
     environment();
     two_threads();
