@@ -25,6 +25,8 @@ class FunctionSet:
         Precision of amplitudes; default: that of the weights of a call.
     threads : int, optional
         Default: all processors that this process may use.
+    method, trajectories, seed
+        How noise channels are simulated, as for :func:`qring.expval`.
     """
 
     def __init__(
@@ -33,9 +35,20 @@ class FunctionSet:
         observables: str | Sequence[str],
         dtype: DType | None = None,
         threads: int | None = None,
+        method: str = "auto",
+        trajectories: int | None = None,
+        seed: int = 0,
     ) -> None:
         # Compiled at once, so that errors come from the layer's constructor.
-        first = expval(circuit, observables, dtype or "float32", threads, input_gradients=False)
+        self.noise: dict[str, Any] = {"method": method, "trajectories": trajectories, "seed": seed}
+        first = expval(
+            circuit,
+            observables,
+            dtype or "float32",
+            threads,
+            input_gradients=False,
+            **self.noise,
+        )
         self.circuit: dict[str, Any] = (
             circuit.to_json() if isinstance(circuit, Circuit) else dict(circuit)
         )
@@ -66,7 +79,7 @@ class FunctionSet:
         with self._lock:
             if key not in self._functions:
                 self._functions[key] = expval(
-                    self.circuit, self.observables, key[0], self.threads, key[1]
+                    self.circuit, self.observables, key[0], self.threads, key[1], **self.noise
                 )
             return self._functions[key]
 
@@ -97,7 +110,8 @@ class FunctionSet:
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FunctionSet, (self.circuit, self.observables, self.dtype, self.threads)
+        noise = tuple(self.noise.values())
+        return FunctionSet, (self.circuit, self.observables, self.dtype, self.threads, *noise)
 
 
 class CircuitNames:

@@ -88,6 +88,9 @@ class Options(ctypes.Structure):
         ("isa", ctypes.c_char_p),
         ("input_gradients", ctypes.c_int),
         ("states", ctypes.c_int),
+        ("method", ctypes.c_char_p),
+        ("trajectories", ctypes.c_uint),
+        ("seed", ctypes.c_ulonglong),
     ]
 
 

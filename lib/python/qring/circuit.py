@@ -8,7 +8,7 @@ import operator
 import re
 from typing import Any, Dict, Iterable, Sequence
 
-from ._gates import Angle, GateMethods, Qubit
+from ._gates import Angle, GateMethods, Qubit, _matrix_json
 from .expression import Expression, Input, Parameter, real
 
 __all__ = ["Angle", "Circuit", "Expression", "Input", "Parameter", "Qubit"]
@@ -69,6 +69,7 @@ class Circuit(GateMethods):
         )
         self._items = []
         self._whole: Item | None = None  # a circuit that is no list of gates
+        self._noise: Item = {}  # channels after gates, and read-out errors
         self._readouts: tuple[str, ...] = ()
         self._qubit_numbers: dict[Any, int] | None = None  # of from_cirq
 
@@ -187,6 +188,81 @@ class Circuit(GateMethods):
         self._items.append(item)
         return self
 
+    # ---- noise ----
+
+    def channel(self, name: str, qubits: Qubit | Iterable[Qubit], **strengths: Any) -> Circuit:
+        """Add a noise channel.
+
+        Parameters
+        ----------
+        name : str
+            A name that ``qring help job channel`` lists, for example ``"Depolarize"``.
+        qubits : int or sequence of int
+            A channel on one qubit acts on each of them.
+        **strengths
+            Its keys in the job file, such as ``p`` and ``gamma``: numbers, or expressions of
+            parameters; ``operators`` of ``"Kraus"`` is a list of matrices.
+
+        Returns
+        -------
+        Circuit
+            This circuit.
+
+        Examples
+        --------
+        >>> c = Circuit(1).ry("w", 0).channel("AmplitudeDamping", 0, gamma="g")
+        """
+        self._require_list("add a channel")
+        if not isinstance(name, str):
+            raise TypeError(f"cannot add the channel {name!r}: its name is a text; give a str")
+        qubits = self._qubits(_listed(qubits), name)
+        self._items.append(_channel_json({"channel": name, "qubits": qubits, **strengths}))
+        return self
+
+    def noise(self, after: dict[str, Any] | None = None, readout: Any = None) -> Circuit:
+        """Set the noise of all gates of the circuit, also of those that are added later.
+
+        Parameters
+        ----------
+        after : dict, optional
+            Names of native gates, ``"*1"``, ``"*2"`` or ``"*"``, with a channel or a list of
+            channels that act on each qubit of the gate. A channel is the object of a job file;
+            strengths may be expressions of parameters.
+        readout : float, dict or list of dict, optional
+            Probability of a wrong bit; or its ``p_01`` and ``p_10``; or a list of these, with
+            their ``qubits``.
+
+        Returns
+        -------
+        Circuit
+            This circuit.
+
+        Examples
+        --------
+        >>> c = Circuit(2).h(0).cnot(0, 1)
+        >>> c = c.noise(after={"*": {"channel": "Depolarize", "p": 0.01}}, readout=0.02)
+        """
+        found: Item = {}
+        if after is not None:
+            if not isinstance(after, dict):
+                raise TypeError(f"cannot use {after!r} as noise: give a dict of channels")
+            found["after"] = {
+                gate: [_channel_json(c) for c in channel]
+                if isinstance(channel, (list, tuple))
+                else _channel_json(channel)
+                for gate, channel in after.items()
+            }
+        if readout is not None:
+            plain = isinstance(readout, (dict, list, tuple))
+            found["readout"] = _copied(readout) if plain else {"p": real(readout, "readout")}
+        if self._whole is None:
+            self._items = self._items  # the library's text has no noise
+            self._noise = found
+        else:
+            self._whole = {k: v for k, v in self._whole.items() if k != "noise"}
+            self._whole.update({"noise": found} if found else {})
+        return self
+
     def _qubits(self, qubits: Sequence[Qubit], gate: str) -> list[Qubit]:
         ret: list[Qubit] = []
         for q in qubits:
@@ -211,6 +287,14 @@ class Circuit(GateMethods):
     # ---- new circuits ----
 
     def _with(self, items: list[Item]) -> Circuit:
+        if self._noise:
+            raise ValueError(
+                "cannot make a circuit of this one: it has noise, which belongs to a whole "
+                "circuit; call noise() last"
+            )
+        return self._list(items)
+
+    def _list(self, items: list[Item]) -> Circuit:
         ret = Circuit(self._n_qubits, self._columns)
         ret._items = items
         ret._qubit_numbers = self._qubit_numbers
@@ -218,8 +302,9 @@ class Circuit(GateMethods):
 
     def copy(self) -> Circuit:
         """Return a copy; gates added to it are not added to this circuit."""
-        ret = self._with(list(self._items))
+        ret = self._list(list(self._items))
         ret._whole = self._whole
+        ret._noise = self._noise
         ret._readouts = self._readouts
         return ret
 
@@ -316,7 +401,7 @@ class Circuit(GateMethods):
         self._require_list("add circuits")
         other._require_list("add circuits")
         n = max(self._n_qubits, other._n_qubits)
-        ret = self._with(self._items_on(n) + other._items_on(n))
+        ret = self._with(self._items_on(n) + other._with(other._items_on(n))._items)
         ret._n_qubits = n
         columns = [c for c in (self._columns, other._columns) if c is not None]
         ret._columns = max(columns) if columns else None
@@ -333,6 +418,8 @@ class Circuit(GateMethods):
             ret["columns"] = self._columns
         # A job file has no empty lists of gates.
         ret["gates"] = _copied(self._items) or [{"gate": "I", "qubits": [0]}]
+        if self._noise:
+            ret["noise"] = _copied(self._noise)
         return ret
 
     @classmethod
@@ -353,13 +440,14 @@ class Circuit(GateMethods):
         if "qubits" not in found:
             raise ValueError('cannot read the circuit: "qubits" is missing; give their number')
         ret = cls(found["qubits"], found.get("columns"))
-        if "gates" not in found or set(found) - {"qubits", "columns", "gates"}:
+        if "gates" not in found or set(found) - {"qubits", "columns", "gates", "noise"}:
             ret._whole = found
             return ret
         gates = found["gates"]
         if not isinstance(gates, list) or not all(isinstance(g, dict) for g in gates):
             raise TypeError('cannot read the circuit: "gates" must be a list of objects')
         ret._items = gates
+        ret._noise = found.get("noise", {})
         return ret
 
     @classmethod
@@ -512,6 +600,8 @@ class Circuit(GateMethods):
             whole = {"qubits": self._n_qubits, "gates": self._items}
             if self._columns is not None:
                 whole["columns"] = self._columns
+            if self._noise:
+                whole["noise"] = self._noise
         try:
             return json.dumps(whole, allow_nan=False, separators=(",", ":")).encode()
         except (TypeError, ValueError, RecursionError) as error:
@@ -586,6 +676,24 @@ class Circuit(GateMethods):
 
     def __repr__(self) -> str:
         return f"Circuit({self._n_qubits} qubits, {len(self._items)} items)"
+
+
+def _channel_json(channel: Any) -> Item:
+    """Return a channel as in a job file."""
+    if not isinstance(channel, dict):
+        raise TypeError(
+            f"cannot use {channel!r} as a channel: give a dict such as "
+            '{"channel": "Depolarize", "p": 0.01}'
+        )
+    ret: Item = {}
+    for key, value in channel.items():
+        if key in ("channel", "qubits"):
+            ret[key] = value
+        elif key == "operators":
+            ret[key] = [_matrix_json(matrix) for matrix in value]
+        else:
+            ret[key] = _angle_json(value, f"{key} of {channel.get('channel')}")
+    return ret
 
 
 def _copied(value: Any) -> Any:

@@ -24,6 +24,7 @@ DType = Union[str, type, "np.dtype[Any]"]
 
 _DTYPES: dict[Any, int] = {np.dtype(np.float32): FLOAT32, np.dtype(np.float64): FLOAT64}
 _ISAS = ("auto", "portable", "avx2", "avx512", "neon")
+_METHODS = ("auto", "exact", "density", "trajectories")
 # Five times faster than ndarray.ctypes.data.
 _buffer: Any = (ctypes.c_char * 0).from_buffer
 _address = ctypes.addressof
@@ -105,6 +106,16 @@ def _check_threads(threads: int | None) -> int:
     return n
 
 
+def _check_integer(value: int, what: str, low: int, high: int) -> int:
+    try:
+        n = operator.index(value)
+    except TypeError:
+        raise TypeError(f"cannot use {value!r} as {what}: give an integer") from None
+    if not low <= n <= high:
+        raise ValueError(f"cannot use {n} as {what}: give {low} to {high}")
+    return n
+
+
 def _check_dtype(dtype: DType) -> np.dtype[Any]:
     found = np.dtype(dtype)
     if found not in _DTYPES:
@@ -167,6 +178,9 @@ class _Handle:
         isa: str,
         input_gradients: bool,
         states: bool,
+        method: str = "auto",
+        trajectories: int | None = None,
+        seed: int = 0,
     ) -> None:
         if isinstance(circuit, dict):
             circuit = Circuit.from_json(circuit)
@@ -176,6 +190,15 @@ class _Handle:
             raise ValueError(
                 f"cannot use isa {isa!r}: it is unknown; use one of {', '.join(_ISAS)}"
             )
+        if method not in _METHODS:
+            raise ValueError(
+                f"cannot use method {method!r}: it is unknown; use one of {', '.join(_METHODS)}"
+            )
+        self._method = method
+        self._trajectories = trajectories
+        if trajectories is not None:
+            self._trajectories = _check_integer(trajectories, "trajectories", 1, 1 << 20)
+        self._seed = _check_integer(seed, "a seed", 0, (1 << 64) - 1)
         self._text = circuit._text()
         self._observables = observables
         self._dtype = _check_dtype(dtype)
@@ -212,6 +235,9 @@ class _Handle:
             self._isa.encode(),
             self._input_gradients,
             self._states,
+            self._method.encode(),
+            self._trajectories or 0,
+            self._seed,
         )
         n = len(self._observables)
         texts = (ctypes.c_char_p * max(n, 1))(*(o.encode() for o in self._observables))
@@ -255,7 +281,11 @@ class _Handle:
 
     @property
     def engine(self) -> str:
-        """Engine that simulates the circuit: ``cones``, ``streaming`` or ``statevector``."""
+        """Engine that simulates the circuit.
+
+        ``cones``, ``streaming`` or ``statevector``; with noise channels ``cones`` or ``density``
+        (exact), or ``statevector`` (trajectories).
+        """
         return self._engine
 
     def draw(self, columns: int = 100, format: str = "text") -> str:
@@ -403,6 +433,9 @@ class Function(_Handle):
             self._threads or None,
             self._isa,
             self._input_gradients,
+            self._method,
+            self._trajectories,
+            self._seed,
         )
 
     def __repr__(self) -> str:
@@ -813,9 +846,23 @@ def _compiled(
     threads: int | None,
     isa: str,
     input_gradients: bool,
+    method: str = "auto",
+    trajectories: int | None = None,
+    seed: int = 0,
 ) -> Function:
     circuit = Circuit.from_json(text.decode())
-    return Function(circuit, observables, dtype, threads, isa, input_gradients, False)
+    return Function(
+        circuit,
+        observables,
+        dtype,
+        threads,
+        isa,
+        input_gradients,
+        False,
+        method,
+        trajectories,
+        seed,
+    )
 
 
 def _compiled_states(text: bytes, *options: Any) -> StateFunction:
@@ -829,6 +876,9 @@ def expval(
     threads: int | None = None,
     input_gradients: bool = True,
     isa: str = "auto",
+    method: str = "auto",
+    trajectories: int | None = None,
+    seed: int = 0,
 ) -> Function:
     """Compile a circuit and its observables.
 
@@ -848,6 +898,15 @@ def expval(
         Whether derivatives by inputs will be needed. False is faster where a circuit has inputs.
     isa : {"auto", "portable", "avx2", "avx512", "neon"}
         Instruction set. Results do not depend on it.
+    method : {"auto", "exact", "density", "trajectories"}
+        How noise channels are simulated: exactly, exactly by a density matrix, or by averages over
+        random trajectories, which are unbiased. Default: exactly unless trajectories cost much
+        less.
+    trajectories : int, optional
+        Number for each sample, for that method. Default: 128.
+    seed : int
+        Of the random numbers of trajectories. They depend on it and on the number of the sample in
+        a call only.
 
     Returns
     -------
@@ -874,6 +933,9 @@ def expval(
         isa,
         input_gradients,
         False,
+        method,
+        trajectories,
+        seed,
     )
 
 

@@ -215,6 +215,9 @@ def expval(
     observables: str | Sequence[str],
     dtype: DType | None = None,
     threads: int | None = None,
+    method: str = "auto",
+    trajectories: int | None = None,
+    seed: int = 0,
 ) -> Expval:
     """Compile a circuit and its observables to a JAX function.
 
@@ -231,6 +234,8 @@ def expval(
         float32 or float64, the precision of amplitudes. Default: that of the arrays of a call.
     threads : int, optional
         Default: all processors that this process may use. Results do not depend on it.
+    method, trajectories, seed
+        How noise channels are simulated, as for :func:`qring.expval`.
 
     Returns
     -------
@@ -244,4 +249,4 @@ def expval(
     >>> jax.jit(jax.grad(lambda w, x: f(w, x).sum()))(jnp.zeros(1), jnp.zeros((3, 1))).shape
     (1,)
     """
-    return Expval(FunctionSet(circuit, observables, dtype, threads))
+    return Expval(FunctionSet(circuit, observables, dtype, threads, method, trajectories, seed))

@@ -267,6 +267,8 @@ class Layer(CircuitNames, nn.Module):
         ``layer.double()`` makes the simulation float64 too.
     threads : int, optional
         Default: all processors that this process may use. Results do not depend on it.
+    method, trajectories, seed
+        How noise channels are simulated, as for :func:`qring.expval`.
 
     Attributes
     ----------
@@ -291,9 +293,12 @@ class Layer(CircuitNames, nn.Module):
         *,
         dtype: DType | None = None,
         threads: int | None = None,
+        method: str = "auto",
+        trajectories: int | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__()
-        self._bind(FunctionSet(circuit, observables, dtype, threads))
+        self._bind(FunctionSet(circuit, observables, dtype, threads, method, trajectories, seed))
         self.weight = nn.Parameter(torch.empty(len(self._functions.parameters)))
         self.reset_parameters()
 

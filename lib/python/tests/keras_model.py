@@ -1,6 +1,6 @@
 """Program of test_keras.py: runs one action on the backend in KERAS_BACKEND.
 
-usage: keras_model.py derivatives|train FILE|predict FILE|misuse
+usage: keras_model.py derivatives|train FILE|predict FILE|misuse|noise
 """
 
 from __future__ import annotations
@@ -138,6 +138,24 @@ def misuse() -> dict[str, object]:
     }
 
 
+def noise() -> dict[str, object]:
+    """Return the largest difference to the function with the same options, after a copy."""
+    options = {"method": "trajectories", "trajectories": 8, "seed": 5}
+    noisy = qring.Circuit(1).rx("x[0]", 0).ry("w", 0).channel("BitFlip", 0, p=0.2)
+    layer = qring.keras.Layer.from_config(qring.keras.Layer(noisy, "Z0", **options).get_config())
+    x = np.linspace(-1, 1, 20, dtype="float32")[:, None]
+    got = keras.ops.convert_to_numpy(layer(keras.ops.convert_to_tensor(x)))
+    w = keras.ops.convert_to_numpy(layer.weight)
+    want = qring.expval(noisy, "Z0", "float32", **options)(w, x)
+    return {"difference": float(np.abs(got - want).max())}
+
+
 if __name__ == "__main__":
-    action = {"derivatives": derivatives, "train": train, "predict": predict, "misuse": misuse}
+    action = {
+        "derivatives": derivatives,
+        "train": train,
+        "predict": predict,
+        "misuse": misuse,
+        "noise": noise,
+    }
     print(json.dumps(action[sys.argv[1]](*sys.argv[2:])))

@@ -247,3 +247,13 @@ def test_misuse_raises(f: Any) -> None:
     with pytest.raises(qring.QringError, match="out of range"):
         qring.jax.expval(circuit(), "Z7")
     assert f(jnp.arange(5), x).dtype == np.float64
+
+
+def test_noise() -> None:
+    """The options of noise reach the library."""
+    noisy = qring.Circuit(1).rx("x[0]", 0).ry("w", 0).channel("BitFlip", 0, p=0.2)
+    options: dict[str, Any] = {"method": "trajectories", "trajectories": 8, "seed": 5}
+    w, x = np.array([0.3], np.float32), np.linspace(-1, 1, 20, dtype=np.float32)[:, None]
+    want = qring.expval(noisy, "Z0", "float32", input_gradients=False, **options)(w, x)
+    got = qring.jax.expval(noisy, "Z0", **options)(jnp.asarray(w), jnp.asarray(x))
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-6)

@@ -85,3 +85,7 @@ def test_misuse_raises_and_policies_hold(backend: str) -> None:
     assert found["weight"] == "float32"
     assert found["policy"] == "mixed_bfloat16"
     assert found["batch"] == [2, 2, 2]
+
+
+def test_options_of_noise(backend: str) -> None:
+    assert run(backend, "noise")["difference"] <= 1e-6

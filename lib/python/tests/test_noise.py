@@ -1,0 +1,182 @@
+"""Noise channels and noise of circuits: values, derivatives, methods, misuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qring
+
+WITHIN = 1e-12
+PROGRAM = os.environ.get("QRING", Path(__file__).parents[3] / "build/bin/qring")
+
+
+def _noisy() -> qring.Circuit:
+    c = qring.Circuit(2).ry("w0", 0).rx("x[0]", 1).cnot(0, 1)
+    c.channel("AmplitudeDamping", [0, 1], gamma=0.1 * qring.Parameter("g"))
+    c.rz("w1", 1).h(1)
+    return c.noise(after={"*2": {"channel": "Depolarize", "p": 0.05}}, readout=0.02)
+
+
+W = np.array([0.3, 0.4, 0.7])  # g, w0, w1
+X = np.linspace(-1, 1, 40)[:, None]
+OBSERVABLES = ["Z0", "Z0 Z1", "X1"]
+
+
+def test_values_of_one_qubit() -> None:
+    """By hand: damping keeps 1 - gamma of |1>; the others shrink the Bloch vector."""
+    gamma, p = 0.3, 0.2
+    c = qring.Circuit(1).ry("w", 0).channel("AmplitudeDamping", 0, gamma=gamma)
+    z = np.cos(0.7)
+    assert qring.expval(c, "Z0")([0.7])[0] == pytest.approx(gamma + (1 - gamma) * z, abs=WITHIN)
+    c.channel("Depolarize", 0, p="p")
+    f = qring.expval(c, "Z0")
+    assert f.parameters == ("p", "w")
+    damped = gamma + (1 - gamma) * z
+    assert f([p, 0.7])[0] == pytest.approx((1 - 4 * p / 3) * damped, abs=WITHIN)
+    by_p, by_w = f.vjp([p, 0.7], None, [1.0])[0]
+    assert by_p == pytest.approx(-4 / 3 * damped, abs=WITHIN)
+    assert by_w == pytest.approx(-(1 - 4 * p / 3) * (1 - gamma) * np.sin(0.7), abs=WITHIN)
+
+
+def test_kraus_and_rules() -> None:
+    """Operators, noise after gates, and read-out errors give the numbers of channels by hand."""
+    flip = [np.sqrt(0.9) * np.eye(2), np.sqrt(0.1) * np.array([[0, 1], [1, 0]])]
+    a = qring.Circuit(2).ry("w", 0).channel("Kraus", 0, operators=flip)
+    a.cnot(0, 1).channel("Depolarize", 0, p=0.05).channel("Depolarize", 1, p=0.05)
+    a.channel("BitFlip", 1, p=0.02)
+    b = qring.Circuit(2).ry("w", 0).cnot(0, 1)
+    b.noise(
+        after={"RY": [{"channel": "BitFlip", "p": 0.1}], "*": {"channel": "Depolarize", "p": 0.05}},
+        readout=[{"p": 0.02, "qubits": [1]}],
+    )
+    z = ["Z0", "Z1", "Z0 Z1"]
+    np.testing.assert_allclose(
+        qring.expval(a, z)([0.4]), qring.expval(b, z)([0.4]), rtol=0, atol=WITHIN
+    )
+
+
+def test_json_and_copies() -> None:
+    c = _noisy()
+    assert qring.Circuit.from_json(c.to_json()) == c == c.copy()
+    assert c.to_json()["noise"]["readout"] == {"p": 0.02}
+    assert "noise" not in c.copy().noise().to_json()
+    read = qring.Circuit.from_qasm("input float w; qubit q; U(w, 0, 0) q;").noise(readout=0.5)
+    assert qring.expval(read, "Z0")([0.3])[0] == 0
+    whole = qring.Circuit.from_json({"ansatz": "qcnn", "qubits": 4}).noise(readout=0.1)
+    assert whole.to_json()["noise"] == {"readout": {"p": 0.1}}
+    for change in (lambda: c.repeat(2), lambda: c + c, lambda: qring.Circuit(1) + c, c.adjoint):
+        with pytest.raises(ValueError, match="has noise"):
+            change()
+
+
+def test_methods_and_seeds() -> None:
+    exact = qring.expval(_noisy(), OBSERVABLES, method="exact")
+    density = qring.expval(_noisy(), OBSERVABLES, method="density")
+    assert density.engine == "density"
+    ones = np.ones((len(X), 3))
+    for a, b in zip(exact.value_and_vjp(W, X, ones), density.value_and_vjp(W, X, ones)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-11)
+
+    def drawn(**options: Any) -> np.ndarray[Any, Any]:
+        f = qring.expval(_noisy(), OBSERVABLES, method="trajectories", **options)
+        assert f.engine == "statevector"
+        assert (pickle.loads(pickle.dumps(f)).forward(W, X) == f.forward(W, X)).all()
+        return f.forward(W, X)
+
+    few = drawn(trajectories=16, seed=3)
+    assert (few == drawn(trajectories=16, seed=3, threads=1)).all()
+    assert (few[:7] == drawn(trajectories=16, seed=3)[:7]).all()
+    assert (few != drawn(trajectories=16, seed=2**64 - 1)).any()
+    assert (few != drawn(trajectories=17, seed=3)).any()
+    np.testing.assert_allclose(drawn(trajectories=20000), exact(W, X), rtol=0, atol=0.05)
+
+
+@pytest.mark.skipif(not Path(PROGRAM).exists(), reason="the program qring is not built")
+def test_numbers_of_predict(tmp_path: Path) -> None:
+    """The program's predictions have the same trajectories, to the last digit that it prints."""
+    circuit = _noisy().to_json()
+    job = {
+        "name": "noisy",
+        "model": [
+            {
+                "layer": "quantum",
+                "circuit": {**circuit, "columns": 1},
+                "readouts": ["Z0"],
+                "method": "trajectories",
+                "trajectories": 16,
+            }
+        ],
+        "data": {"source": "csv", "url": "data.csv", "labels": "y"},
+        "seed": 9,
+    }
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    (tmp_path / "data.csv").write_text("x,y\n" + "".join(f"{x!r},1\n" for x in X[:, 0].tolist()))
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [PROGRAM, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        return done.stdout
+
+    run("weights", "--init", "job.json", "--to", "w.safetensors")
+    lines = run("predict", "job.json", "--weights", "w.safetensors", "--data", "data.csv")
+    assert lines, "predictions"
+    from qring._safetensors import read
+
+    w = np.ravel(read(tmp_path / "w.safetensors")[0]["pqc/parameters"])
+    f = qring.expval(circuit, "Z0", method="trajectories", trajectories=16, seed=9)
+    got = [float(line.split(",")[-1]) for line in lines.splitlines()[1:]]
+    np.testing.assert_allclose(got, f(w, X)[:, 0], rtol=0, atol=1e-6)
+
+
+def test_torch() -> None:
+    """A layer passes the options on, and keeps them in a copy."""
+    options = {"method": "trajectories", "trajectories": 8, "seed": 5}
+    want = qring.expval(_noisy(), "Z0", **options).forward(W, X)
+    torch = pytest.importorskip("torch")
+    from qring.torch import Layer
+
+    layer = Layer(_noisy(), "Z0", dtype="float64", **options).double()
+    with torch.no_grad():
+        layer.weight[:] = torch.tensor(W)
+        x = torch.tensor(X)
+        assert (layer(x).numpy() == want).all()
+        assert (pickle.loads(pickle.dumps(layer))(x).numpy() == want).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"method": "exactly"}, "cannot use method 'exactly'"),
+        ({"trajectories": 0}, "cannot use 0 as trajectories"),
+        ({"trajectories": 1 << 21}, "cannot use 2097152"),
+        ({"seed": -1}, "cannot use -1 as a seed"),
+    ],
+)
+def test_options(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        qring.expval(_noisy(), "Z0", **options)
+
+
+def test_misuse() -> None:
+    with pytest.raises(TypeError, match="give an integer"):
+        qring.expval(_noisy(), "Z0", seed=0.5)
+    with pytest.raises(TypeError, match="as a channel"):
+        qring.Circuit(1).noise(after={"*": 0.1})
+    with pytest.raises(TypeError, match="as noise"):
+        qring.Circuit(1).noise(after=[])
+    with pytest.raises(TypeError, match="give a str"):
+        qring.Circuit(1).channel(1, 0)
+    with pytest.raises(qring.QringError, match="mixed"):
+        qring.state(_noisy(), W, X)
+    for bad in ({"p": "x[0]"}, {"p": 1.5}, {}):
+        with pytest.raises(qring.QringError):
+            qring.expval(qring.Circuit(1).channel("BitFlip", 0, **bad), "Z0")
