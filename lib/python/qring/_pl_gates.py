@@ -7,6 +7,7 @@ of the compiled circuit.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,6 +68,25 @@ GATES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Name in PennyLane -> name in qring and the arguments in the order of PennyLane's parameters."""
 
+CHANNELS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "BitFlip": ("BitFlip", ("p",)),
+    "PhaseFlip": ("PhaseFlip", ("p",)),
+    "DepolarizingChannel": ("Depolarize", ("p",)),
+    "AmplitudeDamping": ("AmplitudeDamping", ("gamma",)),
+    "GeneralizedAmplitudeDamping": ("GeneralizedAmplitudeDamping", ("gamma", "p")),
+    "PhaseDamping": ("PhaseDamping", ("gamma",)),
+    "ResetError": ("ResetError", ("p_0", "p_1")),
+    "ThermalRelaxationError": ("ThermalRelaxation", ("excited", "t1", "t2", "time")),
+    "PauliError": ("PauliChannel", ()),
+    "QubitChannel": ("Kraus", ()),
+}
+"""As :data:`GATES`, for noise channels. Their strengths are parameters, never inputs."""
+
+CHANNEL_WIRES = 2
+"""Most wires of a channel."""
+KRAUS_OPERATORS = 16
+"""Most operators of a QubitChannel."""
+
 UNITARY_WIRES = 6
 """Most wires of a QubitUnitary that the circuit reader decomposes."""
 
@@ -106,6 +126,13 @@ def is_native(op: Any, trainable_matrices: bool = True) -> bool:
     trainable_matrices : bool
         False: refuse matrices that are differentiated, because they are constants of a plan.
     """
+    if op.name in CHANNELS:
+        if op.name == "QubitChannel" and (
+            len(op.data) > KRAUS_OPERATORS
+            or (not trainable_matrices and any(qml.math.requires_grad(k) for k in op.data))
+        ):
+            return False
+        return len(op.wires) <= CHANNEL_WIRES
     base, controls, _ = _controlled(op)
     if not _base_is_native(base):
         return False
@@ -129,6 +156,13 @@ def describe(op: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     name = op.name
     if name in GATES:
         return (name, op.wires.labels), op.data
+    if name == "PauliError":
+        return (name, op.wires.labels, op.hyperparameters["operators"]), op.data
+    if name == "QubitChannel":
+        kraus = tuple(np.ascontiguousarray(k, dtype=np.complex128).tobytes() for k in op.data)
+        return (name, op.wires.labels, kraus), ()
+    if name in CHANNELS:
+        return (name, op.wires.labels, None), op.data
     base, controls, values = _controlled(op)
     extra: Any = None
     data = base.data
@@ -169,6 +203,24 @@ def _global_phase(
     return gates
 
 
+def _channel(name: str, qubits: list[int], extra: Any, argument: Argument) -> list[Gate]:
+    channel, keys = CHANNELS[name]
+    item: Gate = {"channel": channel, "qubits": qubits}
+    for i, key in enumerate(keys):
+        item[key] = argument(i, 1.0)
+    if name == "GeneralizedAmplitudeDamping":  # PennyLane's p is the one of an excitation
+        item["p"] = f"1 - {item['p']['parameter']}"
+    elif name == "PauliError":
+        if set(extra) == {"I"}:
+            return []
+        words = ["".join(w) for w in itertools.product("ixyz", repeat=len(extra))][1:]
+        item.update((f"p_{word}", 0.0) for word in words)
+        item[f"p_{extra.lower()}"] = argument(0, 1.0)
+    elif name == "QubitChannel":
+        item["operators"] = [_matrix(k, len(qubits)) for k in extra]
+    return [item]
+
+
 def gates_of(structure: tuple[Any, ...], index: dict[Any, int], argument: Argument) -> list[Gate]:
     """Write the gates of one operator.
 
@@ -191,6 +243,8 @@ def gates_of(structure: tuple[Any, ...], index: dict[Any, int], argument: Argume
         for i, key in enumerate(keys):
             item[key] = argument(i, 1.0)
         return [item]
+    if name in CHANNELS:
+        return _channel(name, qubits, structure[2], argument)
     controls, values, extra = [index[w] for w in structure[2]], structure[3], structure[4]
     if name == "GlobalPhase":
         return _global_phase(controls, values, argument)

@@ -15,7 +15,7 @@ import numpy as np
 import pennylane as qml
 from numpy.typing import NDArray
 
-from ._pl_gates import Gate, describe, gates_of
+from ._pl_gates import CHANNELS, Gate, describe, gates_of
 from ._pl_measurements import Floats, Outputs, coefficient_derivatives, observable_text, outputs_of
 from .circuit import Circuit
 from .function import Function, StateFunction, expval, state
@@ -36,6 +36,8 @@ class Tape:
         Indices of the scalar parameters of gates among all parameters of the tape.
     values : list
         Their values: numbers, or arrays of shape (B,).
+    strengths : list of int
+        Numbers of the slots that are strengths of channels.
     batch : int or None
         B, of a broadcast tape.
     outputs : list of Outputs
@@ -50,6 +52,7 @@ class Tape:
     counts: list[int]
     slots: list[int]
     values: list[Any]
+    strengths: list[int]
     batch: int | None
     outputs: list[Outputs]
     coefficients: dict[int, tuple[int, Outputs]] = field(default_factory=dict)
@@ -58,6 +61,15 @@ class Tape:
     def samples(self) -> int:
         """Number of samples: 1 without broadcasting."""
         return 1 if self.batch is None else self.batch
+
+    def group(self, number: int) -> tuple[Any, ...]:
+        """Return a key that tapes have in common if one call may compute them.
+
+        One call has one set of strengths, and sums derivatives by them.
+        """
+        slots = {self.slots[k] for k in self.strengths}
+        alone = number if slots.intersection(self.tape.trainable_params) else None
+        return (self.key, tuple(float(self.values[k]) for k in self.strengths), alone)
 
 
 def wire_order(tape: Any, device_wires: Any) -> tuple[Any, ...]:
@@ -102,7 +114,9 @@ def read_tape(
     derivatives : bool
         Whether trainable coefficients of observables matter.
     """
-    structures, counts, slots, values = [], [], [], []
+    structures, counts, values = [], [], []
+    slots: list[int] = []
+    strengths: list[int] = []
     batch: int | None = None
     index = 0
     for op in tape.operations:
@@ -117,6 +131,8 @@ def read_tape(
                 value = np.asarray(value, dtype=np.float64)
                 if value.ndim == 1:
                     batch = len(value)
+            if structure[0] in CHANNELS:
+                strengths.append(len(slots))
             slots.append(index + i)
             values.append(value)
         index += len(op.data)
@@ -132,7 +148,7 @@ def read_tape(
     # Tapes of one plan have equally many results, so that their Jacobians are one array.
     sizes = tuple(len(o.constant) for o in outputs)
     key = (wires, tuple(structures), None if measurements is None else tuple(words), sizes)
-    return Tape(tape, key, counts, slots, values, batch, outputs, coefficients)
+    return Tape(tape, key, counts, slots, values, strengths, batch, outputs, coefficients)
 
 
 class Plan:
@@ -188,6 +204,7 @@ class Plan:
                 dtype=self._dtype,
                 threads=self._threads,
                 input_gradients=input_gradients,
+                method="exact",
             )
         return f
 

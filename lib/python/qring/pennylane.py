@@ -35,7 +35,7 @@ from pennylane.measurements import StateMeasurement
 from pennylane.transforms import broadcast_expand, defer_measurements
 from pennylane.transforms.core import CompilePipeline
 
-from ._pl_gates import GATES, is_native
+from ._pl_gates import CHANNELS, GATES, is_native
 from ._pl_measurements import Floats, has_outputs
 from ._pl_plans import Combination, Plan, Tape, read_tape, to_wires, wire_order
 from ._pl_qnode import from_qnode
@@ -43,14 +43,18 @@ from ._version import __version__
 
 __all__ = ["QringDevice", "from_qnode"]
 
-_TARGET_GATES = frozenset(GATES) | {
-    "GlobalPhase",
-    "BasisState",
-    "PauliRot",
-    "QubitUnitary",
-    "MultiControlledX",
-    *(f"C({name})" for name in GATES),
-}
+_TARGET_GATES = (
+    frozenset(GATES)
+    | frozenset(CHANNELS)
+    | {
+        "GlobalPhase",
+        "BasisState",
+        "PauliRot",
+        "QubitUnitary",
+        "MultiControlledX",
+        *(f"C({name})" for name in GATES),
+    }
+)
 
 
 def _nothing(results: Any) -> Any:
@@ -254,7 +258,7 @@ class QringDevice(Device):  # type: ignore[misc]
         """Group tapes by structure, in order of first appearance."""
         found: dict[tuple[Any, ...], list[int]] = {}
         for i, tape in enumerate(tapes):
-            found.setdefault(tape.key, []).append(i)
+            found.setdefault(tape.group(i), []).append(i)
         return [
             _Group(self._plan(tapes[members[0]]), members, [tapes[i] for i in members])
             for members in found.values()
@@ -279,7 +283,12 @@ class QringDevice(Device):  # type: ignore[misc]
     ) -> tuple[Any, ...]:
         """Compute results of a batch of tapes; one call of qring for each structure."""
         wanted = [
-            [isinstance(mp, _ROWS) and has_outputs(mp, 0) for mp in c.measurements]
+            [
+                has_outputs(mp, self._probability_wires)
+                if _is_noisy(c)
+                else isinstance(mp, _ROWS) and has_outputs(mp, 0)
+                for mp in c.measurements
+            ]
             for c in circuits
         ]
         results: list[list[Any]] = [[None] * len(c.measurements) for c in circuits]
@@ -313,6 +322,11 @@ class QringDevice(Device):  # type: ignore[misc]
 
     def _measure_states(self, circuits: Sequence[Any], results: list[list[Any]]) -> None:
         """Compute final states, and fills the results that are still None from them."""
+        if any(_is_noisy(c) for c in circuits):
+            raise DeviceError(
+                "cannot measure a state of a circuit with channels: it is mixed; return expval, "
+                "var, or probs of fewer wires"
+            )
         tapes = [read_tape(c, wire_order(c, self.wires), None, derivatives=False) for c in circuits]
         for group in self._groups(tapes):
             states = group.states()
@@ -395,6 +409,10 @@ class QringDevice(Device):  # type: ignore[misc]
         return tuple(results), tuple(jacobians)
 
 
+def _is_noisy(tape: Any) -> bool:
+    return any(op.name in CHANNELS for op in tape.operations)
+
+
 _ROWS = (qml.measurements.ExpectationMP, qml.measurements.VarianceMP)
 
 
@@ -420,6 +438,16 @@ class _Group:
                 x[at, k] = value
         return x
 
+    def _as_inputs(self) -> tuple[bytes, Floats | None, Floats | None]:
+        """As :meth:`_arguments`: all slots but strengths are inputs."""
+        strengths = self.tapes[0].strengths
+        as_input = bytearray([1]) * self._n_slots
+        for k in strengths:
+            as_input[k] = 0
+        weights = np.array([self.tapes[0].values[k] for k in strengths], np.float64)
+        x = self._all_inputs()[:, np.frombuffer(as_input, np.uint8) != 0]
+        return bytes(as_input), weights if strengths else None, x if x.shape[1] else None
+
     def _arguments(self) -> tuple[bytes, Floats | None, Floats | None]:
         """Which slots are inputs, the weights (P,) and the inputs (S, I).
 
@@ -427,7 +455,7 @@ class _Group:
         several tapes are inputs.
         """
         if len(self.tapes) > 1:
-            return bytes([1]) * self._n_slots, None, self._all_inputs()
+            return self._as_inputs()
         values = self.tapes[0].values
         as_input = bytes(type(v) is not float and v.ndim == 1 for v in values)
         weights = np.array([v for v, i in zip(values, as_input, strict=True) if not i], np.float64)
@@ -475,15 +503,18 @@ class _Group:
         if not batched:
             values = values[None]
         if len(self.tapes) > 1:
-            assert d_inputs is not None
+            # Derivatives by strengths are not wanted: Tape.group.
+            by_slot = np.zeros((self._n, self._n_slots))
+            if d_inputs is not None:
+                by_slot[:, np.frombuffer(as_input, np.uint8) != 0] = d_inputs
             slots = [
                 [
-                    d_inputs[at, k] if np.ndim(v) else d_inputs[at, k].sum()
+                    by_slot[at, k] if np.ndim(v) else by_slot[at, k].sum()
                     for k, v in enumerate(tape.values)
                 ]
                 for tape, at in zip(self.tapes, self._slices, strict=True)
             ]
-            return values, slots
+            return np.broadcast_to(values, (self._n, self.plan.n_rows)), slots
         by_weight = iter(d_weights)
         by_input = iter(() if d_inputs is None else d_inputs.T)
         return values, [[next(by_input, None) if i else next(by_weight) for i in as_input]]
@@ -493,16 +524,20 @@ class _Group:
         n_outputs = len(combinations[0].constant)
         if self.plan.n_rows == 0 or self._n_slots == 0:
             return np.zeros((self._n, n_outputs, self._n_slots))
-        x = self._all_inputs()
-        f = self.plan.function(bytes([1]) * self._n_slots, True)
+        as_input, weights, x = self._as_inputs()
+        f = self.plan.function(as_input, True)
         by_row = np.empty((self._n, n_outputs, self.plan.n_rows))
         for c, at in zip(combinations, self._slices, strict=True):
             by_row[at] = c.derivative(rows[at])
-        if self.plan.n_rows <= n_outputs:
-            _, jacobian = f.jacobian(None, x)
-            assert jacobian is not None
+        if weights is not None or self.plan.n_rows <= n_outputs:
+            jacobian = np.empty((self._n, self.plan.n_rows, self._n_slots))
+            by_weights, by_inputs = f.jacobian(weights, x)
+            inputs = np.frombuffer(as_input, np.uint8) != 0
+            jacobian[:, :, ~inputs] = by_weights
+            jacobian[:, :, inputs] = by_inputs
             return np.asarray(by_row @ jacobian)
         # Fewer results than words: one backward sweep for each result.
+        assert x is not None  # without strengths all slots are inputs
         repeated = np.repeat(x, n_outputs, axis=0)
         _, d_inputs = f.vjp(None, repeated, by_row.reshape(-1, self.plan.n_rows))
         assert d_inputs is not None
