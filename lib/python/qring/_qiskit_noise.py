@@ -186,7 +186,7 @@ def _add_error(
 
 
 def noise_from_qiskit(model: Any) -> dict[str, Any]:
-    """Return the "noise" of a circuit from a noise model of Qiskit Aer.
+    """Return the arguments of :meth:`qring.Circuit.noise` from a noise model of Qiskit Aer.
 
     ``model`` is a ``NoiseModel``, or what its ``to_dict()`` returns, with or without
     ``serializable=True``. Errors whose branches are products of Paulis become PauliChannel, others
@@ -194,7 +194,7 @@ def noise_from_qiskit(model: Any) -> dict[str, Any]:
     in qring these are powers of one gate.
 
     >>> noise = qring.noise_from_qiskit(model)
-    >>> qring.Circuit.from_json({**circuit.to_json(), "noise": noise})
+    >>> circuit.noise(**noise)
 
     Raises
     ------

@@ -130,7 +130,7 @@ def test_errors() -> None:
 
     @qml.qnode(QringDevice(wires=3))
     def three() -> Any:
-        qml.PauliError("XXX", 0.1, wires=[0, 1, 2])
+        qml.PauliError("XYX", 0.1, wires=[0, 1, 2])
         return qml.expval(qml.Z(0))
 
     with pytest.raises(DeviceError, match="PauliError"):

@@ -209,7 +209,7 @@ def test_aer() -> None:
     rho = simulator.run(measured).result().data()["density_matrix"]
     read = qring.Circuit.from_qiskit(circuit)
     for form in (model, model.to_dict(), model.to_dict(serializable=True)):
-        noisy = qring.Circuit.from_json({**read.to_json(), "noise": qring.noise_from_qiskit(form)})
+        noisy = read.copy().noise(**qring.noise_from_qiskit(form))
         letters = ["ZI", "IZ", "XX", "YX", "ZY", "IX", "YI"]
         names = [
             " ".join(f"{p}{q}" for q, p in enumerate(reversed(text)) if p != "I")
