@@ -15,7 +15,7 @@ const char *qring_version(void) { return QR_VERSION; }
 
 /* ---- options ---- */
 
-enum { MAX_TRAJECTORIES = 1 << 20 }; /* as in a job */
+enum { MAX_TRAJECTORIES = 1 << 20, MAX_SHOTS = 1 << 24 }; /* as in a job */
 
 static enum qr_code read_options(const struct qring_options *from, struct qring_options *ret,
                                  struct qr_err *err) {
@@ -31,6 +31,10 @@ static enum qr_code read_options(const struct qring_options *from, struct qring_
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "cannot use %u trajectories: give at most %d, or 0 for %d",
                        ret->trajectories, (int)MAX_TRAJECTORIES, (int)QR_TRAJECTORIES);
+    if (ret->shots > MAX_SHOTS || (ret->shots && ret->states))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot use %u shots%s: give at most %d, and no states", ret->shots,
+                       ret->states ? " with states" : "", (int)MAX_SHOTS);
     return QR_OK;
 }
 
@@ -46,6 +50,14 @@ static enum qr_code read_method(const char *name, enum qr_method *ret, struct qr
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "cannot use method '%.40s': it is unknown; use auto, exact, density or "
                    "trajectories",
+                   name);
+}
+
+static enum qr_code read_gradient(const char *name, bool *ret_shift, struct qr_err *err) {
+    *ret_shift = name && strcmp(name, "parameter-shift") == 0;
+    if (!name || *ret_shift || strcmp(name, "adjoint") == 0) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "cannot use gradient '%.40s': it is unknown; use adjoint or parameter-shift",
                    name);
 }
 
@@ -79,9 +91,18 @@ static enum qr_code compile_plan(struct qring_function *f, const struct qring_op
         .precision = opt->dtype == QRING_FLOAT32 ? QR_SINGLE : QR_DOUBLE,
         .engine = opt->states ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO,
         .n_trajectories = opt->trajectories,
+        .shots = opt->shots,
     };
     QR_TRY(qr_isa_parse(opt->isa, &sim.isa, err));
     QR_TRY(read_method(opt->method, &sim.method, err));
+    QR_TRY(read_gradient(opt->gradient, &sim.parameter_shift, err));
+    if (opt->shots && f->circuit->n_qubits > 64)
+        return qr_fail(err, QR_UNIMPLEMENTED, "cannot draw shots of %u qubits: at most 64",
+                       f->circuit->n_qubits);
+    if (opt->shots && f->circuit->n_channels &&
+        (sim.method == QR_METHOD_EXACT || sim.method == QR_METHOD_DENSITY))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot draw shots with method '%s': use trajectories", opt->method);
     if (opt->states && f->circuit->n_channels)
         return qr_fail(err, QR_UNIMPLEMENTED,
                        "cannot compute states: the circuit has noise channels, and its states are "
@@ -109,10 +130,11 @@ static enum qr_code make_function(struct qring_function *f, const char *circuit,
     if (!circuit || (n && !observables))
         return qr_fail(err, QR_INVALID_ARGUMENT, "cannot compile: %s is NULL",
                        circuit ? "observables" : "circuit");
-    if (!n && !opt.states)
+    if (!n && !opt.states && !opt.shots)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "cannot compile: there is no observable; give at least one, such as \"Z0\"");
     f->states = opt.states;
+    f->shots = opt.shots;
     f->input_gradients = opt.input_gradients;
     f->n_threads = qr_api_threads(opt.threads);
     QR_TRY(qr_api_circuit(f, circuit, bytes, err));

@@ -16,7 +16,7 @@ enum { MAX_TERMS = 1 << 22 };
 
 /* ---- one call ---- */
 
-enum call_kind { CALL_FORWARD, CALL_VJP, CALL_JACOBIAN, CALL_STATES };
+enum call_kind { CALL_FORWARD, CALL_VJP, CALL_JACOBIAN, CALL_STATES, CALL_SAMPLE };
 
 struct call {
     enum call_kind kind;
@@ -24,6 +24,7 @@ struct call {
     size_t n_samples;
     /* Results; NULL: not wanted. */
     const struct qring_array *ret_outputs, *ret_parameters, *ret_inputs, *ret_states;
+    uint64_t *ret_strings;
     size_t per, n_units;  /* samples of a micro-batch, number of micro-batches */
     struct qr_pool *pool; /* for the loop over micro-batches, or inside each */
     const double *weights, *x, *cotangents;
@@ -149,11 +150,13 @@ static void call_task(void *ctx, size_t unit, unsigned worker) {
     struct qr_sim_workspace *ws = f->workspaces[worker];
     qr_fixed *grad = c->grad + worker * f->circuit->n_params;
     struct unit u = call_unit(c, worker);
+    const double *x = c->x ? c->x + first * c->x_stride : NULL;
     bool fine = true;
     call_set_draw(c, ws, first, n, worker);
-    if (c->kind == CALL_FORWARD)
-        qr_sim_forward(f->bound, ws, inner, c->x ? c->x + first * c->x_stride : NULL, c->x_stride,
-                       n, u.z);
+    if (c->kind == CALL_FORWARD) qr_sim_forward(f->bound, ws, inner, x, c->x_stride, n, u.z);
+    else if (c->kind == CALL_SAMPLE)
+        fine = qr_sim_sample(f->bound, ws, inner, x, c->x_stride, n,
+                             c->ret_strings + first * f->shots);
     else if (c->kind == CALL_VJP) fine = call_vjp(c, ws, inner, &u, first, n, grad);
     else if (c->kind == CALL_JACOBIAN) fine = call_jacobian(c, ws, inner, &u, first, n, grad);
     else call_states(c, ws, inner, &u, first, n);
@@ -208,6 +211,8 @@ static enum qr_code call_prepare(struct call *c, const struct qring_array *param
                           any && (c->ret_outputs || c->kind == CALL_FORWARD), err));
     QR_TRY(qr_array_check(c->ret_parameters, "derivatives by parameters",
                           c->ret_parameters && f->circuit->n_params, err));
+    if (any && c->kind == CALL_SAMPLE && !c->ret_strings)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "cannot draw bit strings: ret is NULL");
     QR_TRY(qr_array_check(c->ret_states, "states", any && c->kind == CALL_STATES, err));
     return qr_array_check(c->ret_inputs, "derivatives by inputs",
                           any && c->ret_inputs && f->circuit->n_columns, err);
@@ -262,12 +267,20 @@ static enum qr_code call_sum_check(const struct call *c, const struct qring_sum 
 static enum qr_code call_check(const struct call *c, const struct qring_sum *sum,
                                struct qr_err *err) {
     const struct qring_function *f = c->f;
-    bool wants_states = c->kind == CALL_STATES;
+    bool wants_states = c->kind == CALL_STATES, wants_strings = c->kind == CALL_SAMPLE;
     if (f->states != wants_states)
         return qr_fail(err, QR_UNIMPLEMENTED,
                        "cannot compute %s: the function was compiled %s `states`; compile it %s",
-                       wants_states ? "states" : "expectation values or derivatives",
+                       wants_states    ? "states"
+                       : wants_strings ? "bit strings"
+                                       : "expectation values or derivatives",
                        f->states ? "for" : "without", f->states ? "without" : "with `states`");
+    if (!f->states && wants_strings == (f->n_observables > 0))
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "cannot compute %s: the function was compiled %s observables; compile it %s",
+                       wants_strings ? "bit strings" : "expectation values or derivatives",
+                       wants_strings ? "with" : "without",
+                       wants_strings ? "with `shots` alone" : "with some");
     if (c->ret_inputs && f->circuit->n_columns && !f->input_gradients)
         return qr_fail(err, QR_UNIMPLEMENTED,
                        "cannot compute derivatives by inputs: compile the function with "
@@ -349,6 +362,13 @@ enum qring_code qring_states(struct qring_function *f, const struct qring_array 
                              const struct qring_array *inputs, size_t n_samples,
                              const struct qring_array *ret, struct qring_error *err) {
     struct call c = {.kind = CALL_STATES, .f = f, .n_samples = n_samples, .ret_states = ret};
+    return call_all(&c, parameters, inputs, NULL, NULL, err);
+}
+
+enum qring_code qring_sample(struct qring_function *f, const struct qring_array *parameters,
+                             const struct qring_array *inputs, size_t n_samples, uint64_t *ret,
+                             struct qring_error *err) {
+    struct call c = {.kind = CALL_SAMPLE, .f = f, .n_samples = n_samples, .ret_strings = ret};
     return call_all(&c, parameters, inputs, NULL, NULL, err);
 }
 

@@ -11,6 +11,7 @@
 struct qring_function {
     atomic_flag busy; /* a call is running; guards all fields that calls change */
     bool states, input_gradients;
+    unsigned shots; /* without observables: for bit strings only */
     struct qr_circuit *circuit;
     struct qr_observable *observables; /* n_observables */
     size_t n_observables;

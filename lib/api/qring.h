@@ -32,6 +32,7 @@
 #define QRING_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -91,9 +92,15 @@ struct qring_options {
      * Not used by circuits without channels. */
     const char *method;
     unsigned trajectories; /* of each sample, for that method, at most 1048576; 0: 128 */
-    /* Of their random numbers. They depend on the seed and the number of the sample in the call
-     * only, and are those of an evaluation of a job with this seed. */
+    /* Of random numbers. They depend on the seed and the number of the sample in the call only, and
+     * are those of an evaluation of a job, or of `qring sample`, with this seed. */
     unsigned long long seed;
+    /* Bit strings drawn for each sample, at most 16777216. Expectation values are means over them;
+     * without observables only qring_sample will be called. 0: exact expectation values */
+    unsigned shots;
+    /* "adjoint": derivatives of the exact expectation values; "parameter-shift": from shifted
+     * read-outs with shots and trajectories of their own. NULL: "adjoint" */
+    const char *gradient;
 };
 
 /* Compiles a circuit.
@@ -101,11 +108,12 @@ struct qring_options {
  * Args:     circuit      the circuit object of a job file (JSON text, qring help job circuit),
  *                        circuit_bytes long; copied
  *           observables  n_observables texts such as "Z0" and "0.5*X0 Z1 - Y2"; copied. May be 0
- *                        with states
+ *                        with states or shots
  *           options      NULL: defaults
  *           ret          freed with qring_function_free
  * Errors:   INVALID_ARGUMENT with the path of the value; RESOURCE_EXHAUSTED with bytes needed and
- *           available; UNIMPLEMENTED: states of a circuit with noise channels, which are mixed
+ *           available; UNIMPLEMENTED: states of a circuit with noise channels, which are
+ *           mixed; shots of more than 64 qubits
  * Cost:     linear in the gates; milliseconds for hundreds of gates
  */
 QRING_EXPORT enum qring_code qring_circuit_function(
@@ -259,6 +267,15 @@ QRING_EXPORT enum qring_code qring_states(struct qring_function *f,
                                           const struct qring_array *parameters,
                                           const struct qring_array *inputs, size_t n_samples,
                                           const struct qring_array *ret, struct qring_error *err);
+/* Draws bit strings from final states; f was compiled with shots and without observables.
+ *
+ * Args:     ret  [S][shots], contiguous: bit n_qubits - 1 - q is that of qubit q
+ * Errors:   as qring_forward; UNIMPLEMENTED: f has observables
+ */
+QRING_EXPORT enum qring_code qring_sample(struct qring_function *f,
+                                          const struct qring_array *parameters,
+                                          const struct qring_array *inputs, size_t n_samples,
+                                          uint64_t *ret, struct qring_error *err);
 
 /* ---- jobs: libqring_train.so.1 ----
  *

@@ -551,6 +551,10 @@ static void noise_misuse(void) {
         {{.method = ""}, QRING_INVALID_ARGUMENT, "cannot use method ''"},
         {{.trajectories = 1048577}, QRING_INVALID_ARGUMENT, "cannot use 1048577 trajectories"},
         {{.states = 1}, QRING_UNIMPLEMENTED, "mixed"},
+        {{.states = 1, .shots = 1}, QRING_INVALID_ARGUMENT, "1 shots with states"},
+        {{.shots = 16777217}, QRING_INVALID_ARGUMENT, "at most 16777216"},
+        {{.shots = 1, .method = "density"}, QRING_INVALID_ARGUMENT, "shots"},
+        {{.gradient = "shift"}, QRING_INVALID_ARGUMENT, "cannot use gradient 'shift'"},
     };
     const char *z0[] = {"Z0"};
     struct qring_error err;
@@ -568,6 +572,89 @@ static void noise_misuse(void) {
     CHECK(qring_circuit_function(noisy, strlen(noisy), z0, 1, &old, &f, &err) == QRING_OK, "%s",
           err.message);
     qring_function_free(f);
+}
+
+/* ---- shots ---- */
+
+enum { SHOTS = 10000, PAIRS = 20 };
+
+/* cos(x[0]/2) |00> + sin(x[0]/2) |11>, then RY by w on qubit 1 */
+static const char pair[] =
+    "{\"qubits\": 2, \"columns\": 1, \"gates\": ["
+    "{\"gate\": \"RY\", \"qubits\": [0], \"angle\": {\"data\": 0}},"
+    "{\"gate\": \"CNOT\", \"qubits\": [0, 1]},"
+    "{\"gate\": \"RY\", \"qubits\": [1], \"angle\": {\"parameter\": \"w\"}}]}";
+
+static struct qring_function *compile_pair(const char *observable, struct qring_options opt) {
+    struct qring_function *f;
+    struct qring_error err;
+    opt.struct_size = sizeof opt;
+    CHECK(qring_circuit_function(pair, strlen(pair), &observable, observable != NULL, &opt, &f,
+                                 &err) == QRING_OK,
+          "%s", err.message);
+    return f;
+}
+
+/* Frequencies are within 5 standard errors of the probabilities, of all 80. */
+static void shot_strings(void) {
+    double w = 0, x[PAIRS];
+    struct qring_array weights = vector(&w), inputs = matrix(x, 1);
+    struct qring_error err;
+    struct qring_function *f =
+                              compile_pair(NULL, (struct qring_options){.shots = SHOTS, .seed = 3}),
+                          *one = compile_pair(NULL, (struct qring_options){.shots = SHOTS,
+                                                                           .threads = 1,
+                                                                           .isa = "portable",
+                                                                           .seed = 3});
+    uint64_t *a = qr_xcalloc(PAIRS * SHOTS, sizeof *a), *b = qr_xcalloc(PAIRS * SHOTS, sizeof *b);
+    for (size_t s = 0; s < PAIRS; s++) x[s] = 0.15 * (double)s;
+    CHECK(qring_sample(f, &weights, &inputs, PAIRS, a, &err) == QRING_OK, "%s", err.message);
+    CHECK(qring_sample(one, &weights, &inputs, PAIRS, b, &err) == QRING_OK, "%s", err.message);
+    CHECK(memcmp(a, b, PAIRS * SHOTS * sizeof *a) == 0, "another number of threads");
+    for (size_t s = 0; s < PAIRS; s++) {
+        size_t n[4] = {0};
+        double p = sin(x[s] / 2) * sin(x[s] / 2);
+        for (size_t i = 0; i < SHOTS; i++) n[a[s * SHOTS + i] & 3]++;
+        CHECK(n[1] == 0 && n[2] == 0 && n[0] + n[3] == SHOTS);
+        CHECK(fabs((double)n[3] - SHOTS * p) <= 5 * sqrt(SHOTS * p * (1 - p)), "%zu of %g", n[3],
+              SHOTS * p);
+    }
+    CHECK(qring_sample(f, &weights, &inputs, 1, NULL, &err) == QRING_INVALID_ARGUMENT);
+    CHECK(qring_sample(f, &weights, &inputs, 0, NULL, &err) == QRING_OK);
+    struct qring_array z = matrix(x, 1);
+    CHECK(qring_forward(f, &weights, &inputs, 1, &z, &err) == QRING_UNIMPLEMENTED &&
+              strstr(err.message, "without observables"),
+          "%s", err.message);
+    qring_function_free(f);
+    qring_function_free(one);
+    free(a);
+    free(b);
+}
+
+/* Z0 Z1 is cos w: its mean over shots, and its derivative from shifted read-outs. */
+static void shot_means(void) {
+    static const char *const gradients[] = {NULL, "adjoint", "parameter-shift"};
+    double w = 0.7, x[PAIRS] = {0}, z[PAIRS], dw, one[PAIRS];
+    struct qring_array weights = vector(&w), inputs = matrix(x, 1), cotangents = matrix(one, 1),
+                       to_z = matrix(z, 1), to_w = vector(&dw);
+    struct qring_error err;
+    double n = (double)PAIRS * SHOTS, sigma = sin(w) / sqrt(n);
+    for (size_t s = 0; s < PAIRS; s++) one[s] = 1.0 / PAIRS;
+    for (size_t i = 0; i < COUNT(gradients); i++) {
+        double mean = 0;
+        struct qring_function *f = compile_pair(
+            "Z0 Z1", (struct qring_options){.shots = SHOTS, .seed = i, .gradient = gradients[i]});
+        CHECK(qring_vjp(f, &weights, &inputs, PAIRS, &cotangents, &to_z, &to_w, NULL, NULL, &err) ==
+                  QRING_OK,
+              "%s", err.message);
+        for (size_t s = 0; s < PAIRS; s++) mean += z[s] / PAIRS;
+        CHECK(fabs(mean - cos(w)) <= 5 * sigma && mean != cos(w), "mean %.9f", mean);
+        /* half the difference of two means, each with a variance of at most 1 / n */
+        double within = i == 2 ? 5 * sqrt(0.5 / n) : 1e-12;
+        CHECK(fabs(dw + sin(w)) <= within, "case %zu: derivative %.9f", i, dw);
+        CHECK(qring_sample(f, &weights, &inputs, 1, NULL, &err) == QRING_UNIMPLEMENTED);
+        qring_function_free(f);
+    }
 }
 
 /* ---- the process around it ---- */
@@ -884,6 +971,8 @@ int main(void) {
     noise_methods();
     noise_draws();
     noise_misuse();
+    shot_strings();
+    shot_means();
     strides();
     environment();
     two_threads();

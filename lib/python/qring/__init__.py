@@ -19,7 +19,7 @@ from .circuit import Circuit, Expression, Input, Parameter
 
 if TYPE_CHECKING:
     from ._qiskit_noise import noise_from_qiskit as noise_from_qiskit
-    from .function import Function, StateFunction, Sum, expval, state
+    from .function import Function, SampleFunction, StateFunction, Sum, expval, sample, state
     from .hybrid import HybridJob as HybridJob
     from .hybrid import HybridJobError as HybridJobError
     from .hybrid import hybrid_job as hybrid_job
@@ -48,10 +48,12 @@ __all__ = [
     "Input",
     "Parameter",
     "QringError",
+    "SampleFunction",
     "StateFunction",
     "Sum",
     "__version__",
     "expval",
+    "sample",
     "state",
 ]
 
@@ -60,7 +62,10 @@ _SUBMODULES = frozenset(
 )
 # Names of submodules that can be used as qring.NAME.
 _NAMES = {
-    **dict.fromkeys(("Function", "StateFunction", "Sum", "expval", "state"), "function"),
+    **dict.fromkeys(
+        ("Function", "SampleFunction", "StateFunction", "Sum", "expval", "sample", "state"),
+        "function",
+    ),
     "from_qnode": "pennylane",
     "noise_from_qiskit": "_qiskit_noise",
     **dict.fromkeys(("Job", "ProgramError", "run", "sweep"), "job"),

@@ -91,6 +91,8 @@ class Options(ctypes.Structure):
         ("method", ctypes.c_char_p),
         ("trajectories", ctypes.c_uint),
         ("seed", ctypes.c_ulonglong),
+        ("shots", ctypes.c_uint),
+        ("gradient", ctypes.c_char_p),
     ]
 
 
@@ -144,6 +146,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "qring_vjp": (code, [*call, pointer, pointer, pointer, pointer, handle, pointer]),
         "qring_jacobian": (code, [*call, pointer, pointer, pointer, pointer]),
         "qring_states": (code, [*call, pointer, pointer]),
+        "qring_sample": (code, [*call, pointer, pointer]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(lib, name)

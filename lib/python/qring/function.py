@@ -17,7 +17,7 @@ from ._observables import is_operator, observable_text
 from ._write import draw
 from .circuit import Circuit
 
-__all__ = ["Function", "StateFunction", "Sum", "expval", "state"]
+__all__ = ["Function", "SampleFunction", "StateFunction", "Sum", "expval", "sample", "state"]
 
 Floats = npt.NDArray[np.float64]
 DType = Union[str, type, "np.dtype[Any]"]
@@ -25,6 +25,7 @@ DType = Union[str, type, "np.dtype[Any]"]
 _DTYPES: dict[Any, int] = {np.dtype(np.float32): FLOAT32, np.dtype(np.float64): FLOAT64}
 _ISAS = ("auto", "portable", "avx2", "avx512", "neon")
 _METHODS = ("auto", "exact", "density", "trajectories")
+_GRADIENTS = ("adjoint", "parameter-shift")
 # Five times faster than ndarray.ctypes.data.
 _buffer: Any = (ctypes.c_char * 0).from_buffer
 _address = ctypes.addressof
@@ -181,6 +182,8 @@ class _Handle:
         method: str = "auto",
         trajectories: int | None = None,
         seed: int = 0,
+        shots: int | None = None,
+        gradient: str = "adjoint",
     ) -> None:
         if isinstance(circuit, dict):
             circuit = Circuit.from_json(circuit)
@@ -190,11 +193,14 @@ class _Handle:
             raise ValueError(
                 f"cannot use isa {isa!r}: it is unknown; use one of {', '.join(_ISAS)}"
             )
-        if method not in _METHODS:
-            raise ValueError(
-                f"cannot use method {method!r}: it is unknown; use one of {', '.join(_METHODS)}"
-            )
+        for what, name, known in (("method", method, _METHODS), ("gradient", gradient, _GRADIENTS)):
+            if name not in known:
+                raise ValueError(
+                    f"cannot use {what} {name!r}: it is unknown; use one of {', '.join(known)}"
+                )
         self._method = method
+        self._gradient = gradient
+        self._shots = None if shots is None else _check_integer(shots, "shots", 1, 1 << 24)
         self._trajectories = trajectories
         if trajectories is not None:
             self._trajectories = _check_integer(trajectories, "trajectories", 1, 1 << 20)
@@ -238,6 +244,8 @@ class _Handle:
             self._method.encode(),
             self._trajectories or 0,
             self._seed,
+            self._shots or 0,
+            self._gradient.encode(),
         )
         n = len(self._observables)
         texts = (ctypes.c_char_p * max(n, 1))(*(o.encode() for o in self._observables))
@@ -370,21 +378,35 @@ class _Handle:
         )
 
     def _forward(
-        self, call: Any, w: Any, x: Any, n: int, ret: Any, fill: Any = _Argument.fill
+        self,
+        call: Any,
+        w: Any,
+        x: Any,
+        n: int,
+        ret: Any,
+        fill: Any = _Argument.fill,
+        address: int | None = None,
     ) -> None:
-        """Call with checked arrays, or with those of the framework that `fill` knows."""
+        """Call with checked arrays, or with those of the framework that `fill` knows.
+
+        Parameters
+        ----------
+        address : int, optional
+            Of a result that is no struct qring_array, in place of ret.
+        """
         with self._lock:
             handle = self._open()
             wa, xa, ra = self._weights_argument, self._inputs_argument, self._results[0]
             w_kept = None if w is None else fill(wa, w)
             x_kept = None if x is None else fill(xa, x)
-            fill(ra, ret)
+            if address is None:
+                fill(ra, ret)
             if call(
                 handle,
                 None if w_kept is None else wa.pointer,
                 None if x_kept is None else xa.pointer,
                 n,
-                ra.pointer,
+                ra.pointer if address is None else address,
                 self._error_pointer,
             ):
                 raise failure(self._error)
@@ -436,6 +458,8 @@ class Function(_Handle):
             self._method,
             self._trajectories,
             self._seed,
+            self._shots,
+            self._gradient,
         )
 
     def __repr__(self) -> str:
@@ -839,6 +863,78 @@ class StateFunction(_Handle):
         )
 
 
+class SampleFunction(_Handle):
+    """Bit strings drawn from final states, as a function of weights and inputs.
+
+    Parameters
+    ----------
+    circuit : Circuit or dict
+        The circuit, or the circuit object of a job file. At most 64 qubits.
+    shots : int
+        Strings of each sample, at most 2^24.
+    dtype, threads, isa, trajectories, seed
+        As for :func:`qring.expval`. With noise the strings are spread over the trajectories.
+    """
+
+    def __init__(
+        self,
+        circuit: Circuit | dict[str, Any],
+        shots: int,
+        dtype: DType = "float64",
+        threads: int | None = None,
+        isa: str = "auto",
+        trajectories: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        _check_integer(shots, "shots", 1, 1 << 24)
+        super().__init__(
+            circuit, (), dtype, threads, isa, False, False, "auto", trajectories, seed, shots
+        )
+
+    def __call__(
+        self, weights: npt.ArrayLike | None = None, inputs: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.int8]:
+        """Draw bit strings.
+
+        Parameters
+        ----------
+        weights : array_like, (P,), optional
+            Values of the parameters.
+        inputs : array_like, (B, I) or (I,), optional
+            Needed if the circuit has inputs.
+
+        Returns
+        -------
+        ndarray, int8, (B, shots, n_qubits) or (shots, n_qubits)
+            0 or 1 of each qubit.
+        """
+        w = self._weights(weights)
+        x, n, batched = self._samples(inputs, None)
+        strings = np.empty((n, self._shots or 0), np.uint64)
+        self._forward(lib.qring_sample, w, x, n, None, address=strings.ctypes.data)
+        places = np.arange(self._n_qubits - 1, -1, -1, dtype=np.uint64)
+        bits = (strings[..., None] >> places & np.uint64(1)).astype(np.int8)
+        return bits if batched else bits[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _compiled_samples, (
+            self._text,
+            self._shots,
+            self._dtype.name,
+            self._threads or None,
+            self._isa,
+            self._trajectories,
+            self._seed,
+        )
+
+    def __repr__(self) -> str:
+        n = self._shape
+        return (
+            f"SampleFunction({self._n_qubits} qubits, {n.parameters} parameters, {n.inputs} "
+            f"inputs, {self._shots} shots, {self._dtype.name})"
+        )
+
+
 def _compiled(
     text: bytes,
     observables: tuple[str, ...],
@@ -846,9 +942,7 @@ def _compiled(
     threads: int | None,
     isa: str,
     input_gradients: bool,
-    method: str = "auto",
-    trajectories: int | None = None,
-    seed: int = 0,
+    *drawn: Any,
 ) -> Function:
     circuit = Circuit.from_json(text.decode())
     return Function(
@@ -859,14 +953,16 @@ def _compiled(
         isa,
         input_gradients,
         False,
-        method,
-        trajectories,
-        seed,
+        *drawn,
     )
 
 
 def _compiled_states(text: bytes, *options: Any) -> StateFunction:
     return StateFunction(Circuit.from_json(text.decode()), *options)
+
+
+def _compiled_samples(text: bytes, *options: Any) -> SampleFunction:
+    return SampleFunction(Circuit.from_json(text.decode()), *options)
 
 
 def expval(
@@ -879,6 +975,8 @@ def expval(
     method: str = "auto",
     trajectories: int | None = None,
     seed: int = 0,
+    shots: int | None = None,
+    gradient: str = "adjoint",
 ) -> Function:
     """Compile a circuit and its observables.
 
@@ -905,8 +1003,13 @@ def expval(
     trajectories : int, optional
         Number for each sample, for that method. Default: 128.
     seed : int
-        Of the random numbers of trajectories. They depend on it and on the number of the sample in
-        a call only.
+        Of the random numbers of trajectories and shots. They depend on it and on the number of the
+        sample in a call only.
+    shots : int, optional
+        Expectation values are means over so many bit strings, at most 2^24. Default: exact.
+    gradient : {"adjoint", "parameter-shift"}
+        Derivatives of the exact expectation values (of the trajectories), or from shifted
+        read-outs with shots and trajectories of their own, as on a device.
 
     Returns
     -------
@@ -936,6 +1039,8 @@ def expval(
         method,
         trajectories,
         seed,
+        shots,
+        gradient,
     )
 
 
@@ -973,3 +1078,46 @@ def state(
     array([0., 0., 1., 0.])
     """
     return StateFunction(circuit, dtype, threads)(weights, inputs)
+
+
+def sample(
+    circuit: Circuit | dict[str, Any],
+    weights: npt.ArrayLike | None = None,
+    inputs: npt.ArrayLike | None = None,
+    shots: int = 1000,
+    dtype: DType = "float64",
+    threads: int | None = None,
+    trajectories: int | None = None,
+    seed: int = 0,
+) -> npt.NDArray[np.int8]:
+    """Draw bit strings from the final states of a circuit.
+
+    The strings are those of ``qring sample`` with the same seed and precision.
+
+    Parameters
+    ----------
+    circuit : Circuit or dict
+        The circuit, or the circuit object of a job file.
+    weights : array_like, (P,), optional
+        Values of the parameters, in natural order of their names.
+    inputs : array_like, (B, I) or (I,), optional
+        Inputs.
+    shots : int
+        Strings of each sample.
+    dtype, threads, trajectories, seed
+        As for :func:`expval`.
+
+    Returns
+    -------
+    ndarray, int8, (B, shots, n_qubits) or (shots, n_qubits)
+        0 or 1 of each qubit.
+
+    Examples
+    --------
+    >>> from qring import Circuit, sample
+    >>> bits = sample(Circuit(2).h(0).cnot(0, 1), shots=100)
+    >>> bool((bits[:, 0] == bits[:, 1]).all())
+    True
+    """
+    f = SampleFunction(circuit, shots, dtype, threads, "auto", trajectories, seed)
+    return f(weights, inputs)

@@ -101,7 +101,10 @@ def test_methods_and_seeds() -> None:
 
 @pytest.mark.skipif(not Path(PROGRAM).exists(), reason="the program qring is not built")
 def test_numbers_of_predict(tmp_path: Path) -> None:
-    """The program's predictions have the same trajectories, to the last digit that it prints."""
+    """The program's predictions have the same trajectories, to the last digit that it prints.
+
+    Its bit strings are the same.
+    """
     circuit = _noisy().to_json()
     job = {
         "name": "noisy",
@@ -116,6 +119,7 @@ def test_numbers_of_predict(tmp_path: Path) -> None:
         ],
         "data": {"source": "csv", "url": "data.csv", "labels": "y"},
         "seed": 9,
+        "precision": "double",
     }
     (tmp_path / "job.json").write_text(json.dumps(job))
     (tmp_path / "data.csv").write_text("x,y\n" + "".join(f"{x!r},1\n" for x in X[:, 0].tolist()))
@@ -135,6 +139,33 @@ def test_numbers_of_predict(tmp_path: Path) -> None:
     f = qring.expval(circuit, "Z0", method="trajectories", trajectories=16, seed=9)
     got = [float(line.split(",")[-1]) for line in lines.splitlines()[1:]]
     np.testing.assert_allclose(got, f(w, X)[:, 0], rtol=0, atol=1e-6)
+    drawn = "sample job.json --weights w.safetensors --samples 0,7 --shots 100"
+    lines = run(*drawn.split())
+    bits = qring.sample(circuit, w, X, shots=100, trajectories=16, seed=9)
+    assert bits.shape == (40, 100, 2)
+    rows = [f"{i}," + "".join(map(str, b)) for i in (0, 7) for b in bits[i].tolist()]
+    assert lines.splitlines()[1:] == rows
+
+
+def test_shots() -> None:
+    """Means of strings, and derivatives from shifted ones, within five standard errors."""
+    bell = qring.Circuit(2).h(0).cnot(0, 1).ry("w", 1)
+    shots = 10000
+    f = qring.expval(bell, "Z0 Z1", shots=shots, gradient="parameter-shift", seed=2)
+    found, by_w = f.value_and_vjp([0.7], None, [1.0])[:2]
+    assert abs(found[0] - np.cos(0.7)) <= 5 * np.sin(0.7) / np.sqrt(shots)
+    assert abs(by_w[0] + np.sin(0.7)) <= 5 * np.sqrt(0.5 / shots)
+    assert found[0] != np.cos(0.7)
+    assert (pickle.loads(pickle.dumps(f))([0.7]) == f([0.7])).all()
+    draw = qring.SampleFunction(bell, shots, seed=2)
+    bits = draw([0.0])
+    assert bits.dtype == np.int8
+    assert (bits[:, 0] == bits[:, 1]).all()
+    assert abs(bits[:, 0].mean() - 0.5) <= 5 * 0.5 / np.sqrt(shots)
+    assert (pickle.loads(pickle.dumps(draw))([0.0]) == bits).all()
+    assert (qring.sample(bell, [0.0], shots=shots, seed=3) != bits).any()
+    with pytest.raises(qring.QringError, match="at most 64"):
+        qring.sample(qring.Circuit(65).h(0))
 
 
 def test_torch() -> None:
@@ -159,6 +190,8 @@ def test_torch() -> None:
         ({"trajectories": 0}, "cannot use 0 as trajectories"),
         ({"trajectories": 1 << 21}, "cannot use 2097152"),
         ({"seed": -1}, "cannot use -1 as a seed"),
+        ({"shots": 0}, "cannot use 0 as shots"),
+        ({"gradient": "shift"}, "cannot use gradient 'shift'"),
     ],
 )
 def test_options(options: dict[str, Any], says: str) -> None:
