@@ -193,7 +193,7 @@ enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name,
                                             .job = job_name,
                                             .peers = id ? (const char *const *)id->peers : NULL,
                                             .n_peers = id ? id->n_peers : 0,
-                                            .patience_ns = QR_SECOND,
+                                            .patience_ns = 3 * QR_SECOND,
                                             .log = o->log};
     return qr_run_lock_take(&opt, &o->lock, err) == QR_OK ? QR_OK : qr_wrap(err, "results (--out)");
 }
