@@ -88,6 +88,8 @@ uint32_t qr_circuit_param(struct qr_circuit *c, const char *name);
 uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression *e);
 /* Returns the index of the channel; adds a copy when no equal one is there. */
 uint32_t qr_circuit_channel(struct qr_circuit *c, const struct qr_channel *channel);
+/* to has no read-out errors, and as many qubits. */
+void qr_circuit_copy_readout_errors(struct qr_circuit *to, const struct qr_circuit *from);
 /* Assigns indices to the columns that gates refer to by name.
  *
  * Args:     names  n names of the data's columns, borrowed; NULL: a column without a name. Columns

@@ -12,7 +12,4 @@ uint32_t qr_circuit_append_param(struct qr_circuit *c, const char *name);
 QR_MUST_CHECK enum qr_code qr_circuit_take(struct qr_circuit *c, struct qr_gate **gates, size_t n,
                                            struct qr_err *err);
 
-/* to has none, and as many qubits. */
-void qr_circuit_copy_readout_errors(struct qr_circuit *to, const struct qr_circuit *from);
-
 #endif

@@ -351,10 +351,9 @@ static const struct qr_job_key gate_keys[] = {
 static const struct qr_job_key noise_channel_keys[] = {
     KEY("channel",
         "BitFlip, PhaseFlip, BitPhaseFlip (p); Depolarize (p, on one or two qubits); Dephase (p, "
-        "on "
-        "two); PauliChannel (p_x, p_y, p_z, or p_ix to p_zz; absent: 0); AmplitudeDamping, "
-        "PhaseDamping "
-        "(gamma); GeneralizedAmplitudeDamping (p, gamma); ThermalRelaxation (t1, t2, time, "
+        "on two); PauliChannel (p_x, p_y, p_z, or p_ix to p_zz; absent: 0); AmplitudeDamping, "
+        "PhaseDamping (gamma); GeneralizedAmplitudeDamping (p, gamma); ThermalRelaxation (t1, t2, "
+        "time, "
         "excited); Reset; ResetError (p_0, p_1); Kraus (operators)",
         STRING, .required = true),
     KEY("qubits", "qubits; a channel on one qubit acts on each. In noise: their number, 1 or 2",

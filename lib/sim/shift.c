@@ -131,9 +131,7 @@ static struct qr_circuit *circuit_of_list(const struct qr_shift *s, const struct
     for (size_t i = 0; i < c->n_channels; i++) (void)qr_circuit_channel(to, &c->channels[i]);
     for (size_t i = 0; i < list->n; i++)
         QR_ASSERT(qr_circuit_add(to, &list->gates[i], QR_IGNORED) == QR_OK);
-    if (!c->readout_errors) return to;
-    to->readout_errors = qr_xcalloc(c->n_qubits, sizeof *to->readout_errors);
-    memcpy(to->readout_errors, c->readout_errors, c->n_qubits * sizeof *to->readout_errors);
+    qr_circuit_copy_readout_errors(to, c);
     return to;
 }
 
@@ -244,7 +242,7 @@ static void evaluate_pair(struct qr_shift_workspace *ws, struct qr_pool *pool,
             double *x = ws->x + i * stride;
             x[s->n_columns + own] = x[o->of] + by;
         }
-        if (!o->input || nth == 0 || own == 0) qr_bound_set(ws->bound, ws->theta, pool);
+        if (!o->input || own == 0) qr_bound_set(ws->bound, ws->theta, pool);
         s->plan->engine->forward(ws->bound, ws->sim, pool, ws->x, stride, ws->n_samples, false,
                                  NULL, ws->z[sign]);
         if (!o->input) ws->theta[s->n_params + own] = kept;

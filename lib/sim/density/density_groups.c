@@ -69,37 +69,24 @@ void density_item_matrix(const struct qr_sim_bound *b, const struct density_item
 
 /* ---- groups ---- */
 
-void density_product(const double *a, const double *b, double *ret) {
+/* A matrix as a factor: entry [r][c] is at r * row + c * column. */
+struct factor {
+    const double *m;
+    unsigned row, column;
+};
+static struct factor plain(const double *m) { return (struct factor){m, 16, 1}; }
+static struct factor transposed(const double *m) { return (struct factor){m, 1, 16}; }
+
+/* ret = a b; ret may be one of them. */
+static void product(struct factor a, struct factor b, double *ret) {
     double sum[QR_TRANSFER] = {0};
     for (unsigned r = 0; r < 16; r++)
         for (unsigned k = 0; k < 16; k++) {
-            double v = a[r * 16 + k];
+            double v = a.m[r * a.row + k * a.column];
             if (v == 0) continue;
-            for (unsigned c = 0; c < 16; c++) sum[r * 16 + c] += v * b[k * 16 + c];
+            for (unsigned c = 0; c < 16; c++) sum[r * 16 + c] += v * b.m[k * b.row + c * b.column];
         }
     memcpy(ret, sum, sizeof sum);
-}
-
-/* ret = a^T b */
-static void transposed_product(const double *a, const double *b, double *ret) {
-    double sum[QR_TRANSFER] = {0};
-    for (unsigned k = 0; k < 16; k++)
-        for (unsigned r = 0; r < 16; r++) {
-            double v = a[k * 16 + r];
-            if (v == 0) continue;
-            for (unsigned c = 0; c < 16; c++) sum[r * 16 + c] += v * b[k * 16 + c];
-        }
-    memcpy(ret, sum, sizeof sum);
-}
-
-/* ret = a b^T */
-static void product_transposed(const double *a, const double *b, double *ret) {
-    for (unsigned r = 0; r < 16; r++)
-        for (unsigned c = 0; c < 16; c++) {
-            double sum = 0;
-            for (unsigned k = 0; k < 16; k++) sum += a[r * 16 + k] * b[c * 16 + k];
-            ret[r * 16 + c] = sum;
-        }
 }
 
 static void set_identity(double ret[QR_TRANSFER]) {
@@ -113,7 +100,7 @@ void density_group_matrix(const struct qr_sim_bound *b, const struct density_gro
     for (uint32_t i = 0; i < g->n_items; i++) {
         double own[QR_TRANSFER], *m = items ? items + (size_t)i * QR_TRANSFER : own;
         density_item_matrix(b, &b->plan->density->items[g->first_item + i], x, m);
-        density_product(m, ret, ret);
+        product(plain(m), plain(ret), ret);
     }
 }
 
@@ -165,17 +152,17 @@ void density_group_gradient(const struct qr_sim_bound *b, const struct density_g
            *own = left + QR_TRANSFER;
     set_identity(before);
     for (uint32_t i = 0; i + 1 < g->n_items; i++)
-        density_product(items + (size_t)i * QR_TRANSFER, before + (size_t)i * QR_TRANSFER,
-                        before + (size_t)(i + 1) * QR_TRANSFER);
+        product(plain(items + (size_t)i * QR_TRANSFER), plain(before + (size_t)i * QR_TRANSFER),
+                before + (size_t)(i + 1) * QR_TRANSFER);
     memcpy(left, d, QR_TRANSFER * sizeof *left);
     for (uint32_t i = g->n_items; i-- > 0;) {
         const struct density_item *item = &b->plan->density->items[g->first_item + i];
         const double *r = items + (size_t)i * QR_TRANSFER;
         if (item->needs) {
-            product_transposed(left, before + (size_t)i * QR_TRANSFER, own);
+            product(plain(left), transposed(before + (size_t)i * QR_TRANSFER), own);
             if (item->what == DENSITY_CHANNEL) channel_gradient(b, item, own, params);
             else gate_gradient(b, &item->op, r, own, x, params, dx);
         }
-        transposed_product(r, left, left);
+        product(transposed(r), plain(left), left);
     }
 }

@@ -102,8 +102,6 @@ void density_plan_free(struct qr_sim_plan *p);
 /* density_groups.c: matrices of items and groups; derivatives by parameters and inputs. */
 void density_item_matrix(const struct qr_sim_bound *b, const struct density_item *item,
                          const double *x, double ret[QR_TRANSFER]);
-/* ret = a b, 16x16 */
-void density_product(const double *a, const double *b, double *ret);
 /* The matrix of a group; items: of each, set unless NULL. */
 void density_group_matrix(const struct qr_sim_bound *b, const struct density_group *g,
                           const double *x, double *items, double ret[QR_TRANSFER]);
