@@ -256,7 +256,7 @@ class Circuit(GateMethods):
             plain = isinstance(readout, (dict, list, tuple))
             found["readout"] = _copied(readout) if plain else {"p": real(readout, "readout")}
         if self._whole is None:
-            self._items = self._items  # the library's text has no noise
+            self._items = self._items  # drops the library's text, which has no noise
             self._noise = found
         else:
             self._whole = {k: v for k, v in self._whole.items() if k != "noise"}

@@ -449,12 +449,14 @@ class Function(_Handle):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _compiled, (
+            type(self),
             self._text,
             self._observables,
             self._dtype.name,
             self._threads or None,
             self._isa,
             self._input_gradients,
+            False,
             self._method,
             self._trajectories,
             self._seed,
@@ -853,7 +855,8 @@ class StateFunction(_Handle):
         return ret if batched else ret[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _compiled_states, (self._text, self._dtype.name, self._threads or None, self._isa)
+        options = (self._dtype.name, self._threads or None, self._isa)
+        return _compiled, (type(self), self._text, *options)
 
     def __repr__(self) -> str:
         n = self._shape
@@ -917,7 +920,8 @@ class SampleFunction(_Handle):
         return bits if batched else bits[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _compiled_samples, (
+        return _compiled, (
+            type(self),
             self._text,
             self._shots,
             self._dtype.name,
@@ -935,34 +939,8 @@ class SampleFunction(_Handle):
         )
 
 
-def _compiled(
-    text: bytes,
-    observables: tuple[str, ...],
-    dtype: str,
-    threads: int | None,
-    isa: str,
-    input_gradients: bool,
-    *drawn: Any,
-) -> Function:
-    circuit = Circuit.from_json(text.decode())
-    return Function(
-        circuit,
-        observables,
-        dtype,
-        threads,
-        isa,
-        input_gradients,
-        False,
-        *drawn,
-    )
-
-
-def _compiled_states(text: bytes, *options: Any) -> StateFunction:
-    return StateFunction(Circuit.from_json(text.decode()), *options)
-
-
-def _compiled_samples(text: bytes, *options: Any) -> SampleFunction:
-    return SampleFunction(Circuit.from_json(text.decode()), *options)
+def _compiled(kind: type[_Handle], text: bytes, *options: Any) -> _Handle:
+    return kind(Circuit.from_json(text.decode()), *options)
 
 
 def expval(

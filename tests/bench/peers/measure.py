@@ -101,7 +101,7 @@ class Sides:
 
 
 def sides_of(who):
-    """(who, threads, engine) of everybody who takes part in a case; qring first. noiseless: the same circuit without noise"""
+    """(program, threads, engine) of each side of a case, qring's first; noiseless: the same circuit without noise"""
     sides = [("qring", 1, "")] + [(w, 1, "") for w in who if w in PROGRAMS]
     if "2" in who:
         sides += [("qring", 2, ""), ("tfq", 2, "")]
