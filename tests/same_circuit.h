@@ -24,7 +24,11 @@ static inline bool same_circuit(const struct qr_circuit *a, const struct qr_circ
                 a->n_expressions == b->n_expressions;
     for (size_t i = 0; same && i < a->n_gates; i++) {
         const struct qr_gate *x = &a->gates[i], *y = &b->gates[i];
-        same = same_gate(x, y) &&
+        const struct qr_condition *on = x->condition ? &a->conditions.list[x->condition - 1] : NULL,
+                                  *also =
+                                      y->condition ? &b->conditions.list[y->condition - 1] : NULL;
+        same = same_gate(x, y) && x->bit == y->bit && !on == !also &&
+               (!on || memcmp(on, also, sizeof *on) == 0) &&
                (x->kind != QR_GATE_CHANNEL ||
                 qr_channel_equal(&a->channels[x->channel], &b->channels[y->channel]));
     }

@@ -202,7 +202,8 @@ static void put_kinds(struct qr_buf *b, const struct qr_job_object *o, size_t fi
 /* A circuit is an ansatz, a file, or a list of items, each with the key that names its kind. */
 static void put_circuits(struct qr_buf *b, const struct qr_job_object *o) {
     enum { FIRST_ANSATZ = 2, FIRST_ITEM = 3 }; /* after "gates", "url" and "qcnn" */
-    static const char *const items[] = {"gate", "ansatz", "adjoint", "control", "power", "channel"};
+    static const char *const items[] = {"gate",  "ansatz",  "adjoint", "control",
+                                        "power", "channel", "measure", "if"};
     put_kinds(b, o, FIRST_ANSATZ, "circuit", &(struct variant){.item = false});
     put_kinds(b, o, FIRST_ITEM, "item", &(struct variant){.item = true});
     qr_buf_puts(b, "\"circuit\": {\"type\": \"object\", \"if\": {\"required\": [\"ansatz\"]}, "
@@ -220,7 +221,7 @@ static void put_circuits(struct qr_buf *b, const struct qr_job_object *o) {
                       : strcmp(items[i], "channel") == 0 ? "noise_"
                                                          : "",
                       items[i]);
-    qr_buf_puts(b, "\"$ref\": \"#/$defs/repeat\"}}}}}}}, "
+    qr_buf_puts(b, "\"$ref\": \"#/$defs/repeat\"}}}}}}}}}, "
                    "\"complex\": {\"anyOf\": [{\"type\": \"number\"}, {\"type\": \"array\", "
                    "\"minItems\": 2, \"maxItems\": 2, \"items\": {\"type\": \"number\"}}]}, ");
 }

@@ -12,7 +12,9 @@
 const char qr_help_sample[] =
     "Bit strings drawn from the final states of a job's first circuit, one state for each sample "
     "of the\n"
-    "training data. Qubit 0 is the first digit. The same seed gives the same strings.\n"
+    "training data. Qubit 0 is the first digit, bit 0 that of the measured bits, if the circuit "
+    "has\n"
+    "any. The same seed gives the same strings; with noise each is of a trajectory of its own.\n"
     "\n"
     "Examples:\n"
     "  qring sample qaoa.json --weights out/qaoa/weights.h5 --shots 1000 --counts\n"
@@ -25,8 +27,7 @@ const char qr_help_sample[] =
     "  --counts               count equal strings, in the order of their numbers\n"
     "  --format csv|json      output format [csv]\n"
     "  --out FILE             path or URL, written at once [standard output]\n"
-    "  --set PATH=VALUE       set a key of the job, repeatable: --set "
-    "'model[0].trajectories=1000'\n"
+    "  --set PATH=VALUE       set a key of the job, repeatable\n"
     "  --seed N               random seed, as --set seed=N\n"
     "  --isa NAME             kernels [auto]: auto, portable, avx2, avx512 or neon; all give the "
     "same bits\n"
@@ -42,7 +43,11 @@ struct sampling {
     size_t layer, n;
     size_t *sample;
     unsigned n_shots;
-    uint64_t *strings; /* n * n_shots */
+    struct drawn *drawn; /* n * n_shots */
+};
+
+struct drawn {
+    uint64_t string, bits; /* bits: those that measurements set */
 };
 
 /* ---- strings ---- */
@@ -69,12 +74,24 @@ static const double *sampling_parameters(const struct sampling *s) {
     return s->l.load.initial + qr_model_tensor(m, i)->offset;
 }
 
+/* Draws the strings of one sample. */
+static bool sampling_draw_one(struct sampling *s, const struct qr_sim_bound *b,
+                              struct qr_sim_workspace *ws, size_t i, uint64_t *strings) {
+    const struct qr_dataset *data = &s->l.load.data;
+    const double *x = data->n_columns ? data->x + s->sample[i] * data->n_columns : NULL;
+    uint64_t *bits = strings + s->n_shots;
+    bool fine = qr_sim_sample(b, ws, s->l.pool, x, data->n_columns, 1, strings, bits);
+    for (size_t k = 0; k < s->n_shots; k++)
+        s->drawn[i * s->n_shots + k] = (struct drawn){strings[k], bits[k]};
+    return fine;
+}
+
 /* Draws the strings of all samples with a compiled circuit. */
 static enum qr_code sampling_draw_with(struct sampling *s, const struct qr_sim_plan *plan,
                                        struct qr_err *err) {
-    const struct qr_dataset *data = &s->l.load.data;
     struct qr_sim_workspace *ws;
     QR_TRY(qr_sim_workspace_new(plan, 1, &ws, err));
+    qr_auto(qr_free_p) uint64_t *strings = qr_xcalloc(2 * (size_t)s->n_shots, sizeof *strings);
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
     uint64_t key =
         qr_random_u64(s->l.job->seed, QR_RANDOM_TRAJECTORY, (uint32_t)s->layer << 10, UINT64_MAX);
@@ -82,9 +99,8 @@ static enum qr_code sampling_draw_with(struct sampling *s, const struct qr_sim_p
     qr_sim_bind(b, sampling_parameters(s), s->l.pool);
     for (size_t i = 0; i < s->n && code == QR_OK; i++) {
         const uint32_t number = (uint32_t)s->sample[i];
-        const double *x = data->n_columns ? data->x + s->sample[i] * data->n_columns : NULL;
         qr_sim_set_draw(ws, &(struct qr_sim_draw){.key = key, .sample = &number});
-        if (!qr_sim_sample(b, ws, s->l.pool, x, data->n_columns, 1, s->strings + i * s->n_shots))
+        if (!sampling_draw_one(s, b, ws, i, strings))
             code = qr_fail(err, QR_OUT_OF_RANGE,
                            "sample %zu has a state that is not finite; look at the weights and at "
                            "this sample",
@@ -97,18 +113,18 @@ static enum qr_code sampling_draw_with(struct sampling *s, const struct qr_sim_p
 
 static enum qr_code sampling_draw(struct sampling *s, struct qr_err *err) {
     struct qr_sim_plan *plan;
-    struct qr_sim_options opt = {.precision = s->l.job->precision,
-                                 .method = QR_METHOD_AUTO,
-                                 .n_trajectories = s->circuit->n_trajectories,
-                                 .shots = s->n_shots};
+    const struct qr_circuit *c = s->circuit->circuit;
+    struct qr_sim_options opt = {.precision = s->l.job->precision, .shots = s->n_shots};
+    if (s->circuit->method == QR_METHOD_TRAJECTORIES) opt.method = QR_METHOD_TRAJECTORIES;
     void *p;
     QR_TRY(qr_isa_parse(s->isa ? s->isa : "auto", &opt.isa, err));
-    if (s->circuit->circuit->n_qubits > 64)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "cannot sample %u qubits: at most 64",
-                       s->circuit->circuit->n_qubits);
-    QR_TRY(qr_large_new(s->n * s->n_shots, sizeof *s->strings, "bit strings", &p, err));
-    s->strings = p;
-    QR_TRY(qr_sim_compile(s->circuit->circuit, NULL, 0, &opt, &plan, err));
+    if (c->n_qubits > 64 || c->n_bits > 64)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot sample %u qubits and %u measured bits: at most 64 of each",
+                       c->n_qubits, c->n_bits);
+    QR_TRY(qr_large_new(s->n * s->n_shots, sizeof *s->drawn, "bit strings", &p, err));
+    s->drawn = p;
+    QR_TRY(qr_sim_compile(c, NULL, 0, &opt, &plan, err));
     enum qr_code code = sampling_draw_with(s, plan, err);
     qr_sim_plan_free(plan);
     return code;
@@ -116,42 +132,51 @@ static enum qr_code sampling_draw(struct sampling *s, struct qr_err *err) {
 
 /* ---- output ---- */
 
-static int compare_strings(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+static int compare_drawn(const void *a, const void *b) {
+    const struct drawn *x = a, *y = b;
+    if (x->string != y->string) return x->string < y->string ? -1 : 1;
+    return (x->bits > y->bits) - (x->bits < y->bits);
 }
 
-static void put_string(const struct sampling *s, uint64_t string, struct qr_buf *to) {
-    for (unsigned k = s->circuit->circuit->n_qubits; k-- > 0;)
-        qr_buf_puts(to, string >> k & 1 ? "1" : "0");
+static void put_digits(uint64_t digits, unsigned n, struct qr_buf *to) {
+    while (n-- > 0) qr_buf_puts(to, digits >> n & 1 ? "1" : "0");
+}
+
+/* The string, and after a separator the measured bits. */
+static void put_drawn(const struct sampling *s, const struct drawn *d, const char *separator,
+                      struct qr_buf *to) {
+    const struct qr_circuit *c = s->circuit->circuit;
+    put_digits(d->string, c->n_qubits, to);
+    if (c->n_bits) qr_buf_puts(to, separator);
+    put_digits(d->bits, c->n_bits, to);
 }
 
 /* A string, and the number of equal ones that follow it. */
-static void put_entry(const struct sampling *s, size_t i, uint64_t string, size_t n, bool first,
-                      struct qr_buf *to) {
+static void put_entry(const struct sampling *s, size_t i, const struct drawn *d, size_t n,
+                      bool first, struct qr_buf *to) {
     if (strcmp(s->format, "json") == 0) {
         qr_buf_puts(to, first ? "\"" : ", \"");
-        put_string(s, string, to);
+        put_drawn(s, d, " ", to);
         qr_buf_puts(to, "\"");
         if (s->counts) qr_buf_printf(to, ": %zu", n);
         return;
     }
     qr_buf_printf(to, "%zu,", s->sample[i]);
-    put_string(s, string, to);
+    put_drawn(s, d, ",", to);
     if (s->counts) qr_buf_printf(to, ",%zu", n);
     qr_buf_puts(to, "\n");
 }
 
 static void put_sample(struct sampling *s, size_t i, struct qr_buf *to) {
-    uint64_t *strings = s->strings + i * s->n_shots;
+    struct drawn *d = s->drawn + i * s->n_shots;
     bool json = strcmp(s->format, "json") == 0;
-    if (s->counts) qsort(strings, s->n_shots, sizeof *strings, compare_strings);
+    if (s->counts) qsort(d, s->n_shots, sizeof *d, compare_drawn);
     if (json)
         qr_buf_printf(to, "{\"sample\": %zu, \"shots\": %u, \"%s\": %s", s->sample[i], s->n_shots,
                       s->counts ? "counts" : "strings", s->counts ? "{" : "[");
     for (size_t k = 0, n; k < s->n_shots; k += n) {
-        for (n = 1; s->counts && k + n < s->n_shots && strings[k + n] == strings[k];) n++;
-        put_entry(s, i, strings[k], n, !k, to);
+        for (n = 1; s->counts && k + n < s->n_shots && !compare_drawn(&d[k + n], &d[k]);) n++;
+        put_entry(s, i, &d[k], n, !k, to);
     }
     if (json) qr_buf_puts(to, s->counts ? "}}\n" : "]}\n");
 }
@@ -159,7 +184,8 @@ static void put_sample(struct sampling *s, size_t i, struct qr_buf *to) {
 static enum qr_code sampling_write(struct sampling *s, struct qr_err *err) {
     qr_auto(qr_buf_free) struct qr_buf b = {0};
     if (strcmp(s->format, "csv") == 0)
-        qr_buf_puts(&b, s->counts ? "sample,string,count\n" : "sample,string\n");
+        qr_buf_printf(&b, "sample,string%s%s\n", s->circuit->circuit->n_bits ? ",bits" : "",
+                      s->counts ? ",count" : "");
     for (size_t i = 0; i < s->n; i++) {
         put_sample(s, i, &b);
         if (s->out) continue;
@@ -219,6 +245,6 @@ int qr_command_sample(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK) code = sampling_run(&s, words.v[0], &set, &err);
     qr_loaded_fini(&s.l);
     free(s.sample);
-    free(s.strings);
+    free(s.drawn);
     return qr_exit_report(code, &err);
 }

@@ -96,17 +96,18 @@ static enum qr_code compile_plan(struct qring_function *f, const struct qring_op
     QR_TRY(qr_isa_parse(opt->isa, &sim.isa, err));
     QR_TRY(read_method(opt->method, &sim.method, err));
     QR_TRY(read_gradient(opt->gradient, &sim.parameter_shift, err));
-    if (opt->shots && f->circuit->n_qubits > 64)
-        return qr_fail(err, QR_UNIMPLEMENTED, "cannot draw shots of %u qubits: at most 64",
-                       f->circuit->n_qubits);
-    if (opt->shots && f->circuit->n_channels &&
+    if (opt->shots && (f->circuit->n_qubits > 64 || (!f->n_observables && f->circuit->n_bits > 64)))
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "cannot draw shots of %u qubits and %u measured bits: at most 64 of each",
+                       f->circuit->n_qubits, f->circuit->n_bits);
+    if (opt->shots && f->circuit->n_channels && !qr_circuit_measures(f->circuit) &&
         (sim.method == QR_METHOD_EXACT || sim.method == QR_METHOD_DENSITY))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "cannot draw shots with method '%s': use trajectories", opt->method);
     if (opt->states && f->circuit->n_channels)
         return qr_fail(err, QR_UNIMPLEMENTED,
-                       "cannot compute states: the circuit has noise channels, and its states are "
-                       "mixed; remove the channels, or compute expectation values");
+                       "cannot compute states: the circuit has noise channels or measurements, and "
+                       "its states are mixed; remove these, or compute expectation values");
     /* That of the evaluations of a job's first filter (model/layers/quantum.c). */
     f->draw_key = qr_random_u64(opt->seed, QR_RANDOM_TRAJECTORY, 0, UINT64_MAX);
     qr_auto(qr_free_p) uint8_t *wanted = NULL;
@@ -206,6 +207,7 @@ size_t qring_n_qubits(const struct qring_function *f) { return f->circuit->n_qub
 size_t qring_n_parameters(const struct qring_function *f) { return f->circuit->n_params; }
 size_t qring_n_inputs(const struct qring_function *f) { return f->circuit->n_columns; }
 size_t qring_n_observables(const struct qring_function *f) { return f->n_observables; }
+size_t qring_n_bits(const struct qring_function *f) { return f->circuit->n_bits; }
 size_t qring_n_gates(const struct qring_function *f) { return f->circuit->n_gates; }
 const char *qring_engine(const struct qring_function *f) { return qr_sim_engine_name(f->plan); }
 

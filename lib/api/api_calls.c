@@ -24,7 +24,7 @@ struct call {
     size_t n_samples;
     /* Results; NULL: not wanted. */
     const struct qring_array *ret_outputs, *ret_parameters, *ret_inputs, *ret_states;
-    uint64_t *ret_strings;
+    uint64_t *ret_strings, *ret_bits;
     size_t per, n_units;  /* samples of a micro-batch, number of micro-batches */
     struct qr_pool *pool; /* for the loop over micro-batches, or inside each */
     const double *weights, *x, *cotangents;
@@ -155,8 +155,9 @@ static void call_task(void *ctx, size_t unit, unsigned worker) {
     call_set_draw(c, ws, first, n, worker);
     if (c->kind == CALL_FORWARD) qr_sim_forward(f->bound, ws, inner, x, c->x_stride, n, u.z);
     else if (c->kind == CALL_SAMPLE)
-        fine = qr_sim_sample(f->bound, ws, inner, x, c->x_stride, n,
-                             c->ret_strings + first * f->shots);
+        fine =
+            qr_sim_sample(f->bound, ws, inner, x, c->x_stride, n, c->ret_strings + first * f->shots,
+                          c->ret_bits ? c->ret_bits + first * f->shots : NULL);
     else if (c->kind == CALL_VJP) fine = call_vjp(c, ws, inner, &u, first, n, grad);
     else if (c->kind == CALL_JACOBIAN) fine = call_jacobian(c, ws, inner, &u, first, n, grad);
     else call_states(c, ws, inner, &u, first, n);
@@ -368,7 +369,17 @@ enum qring_code qring_states(struct qring_function *f, const struct qring_array 
 enum qring_code qring_sample(struct qring_function *f, const struct qring_array *parameters,
                              const struct qring_array *inputs, size_t n_samples, uint64_t *ret,
                              struct qring_error *err) {
-    struct call c = {.kind = CALL_SAMPLE, .f = f, .n_samples = n_samples, .ret_strings = ret};
+    return qring_sample_bits(f, parameters, inputs, n_samples, ret, NULL, err);
+}
+
+enum qring_code qring_sample_bits(struct qring_function *f, const struct qring_array *parameters,
+                                  const struct qring_array *inputs, size_t n_samples, uint64_t *ret,
+                                  uint64_t *ret_bits, struct qring_error *err) {
+    struct call c = {.kind = CALL_SAMPLE,
+                     .f = f,
+                     .n_samples = n_samples,
+                     .ret_strings = ret,
+                     .ret_bits = ret_bits};
     return call_all(&c, parameters, inputs, NULL, NULL, err);
 }
 

@@ -91,7 +91,9 @@ struct qring_options {
     /* How noise channels are simulated: "auto", "exact", "density" or "trajectories"; NULL: "auto".
      * Not used by circuits without channels. */
     const char *method;
-    unsigned trajectories; /* of each sample, for that method, at most 1048576; 0: 128 */
+    /* of each sample, for that method, at most 1048576; 0: 128, and without observables as many as
+     * shots, which are then independent */
+    unsigned trajectories;
     /* Of random numbers. They depend on the seed and the number of the sample in the call only, and
      * are those of an evaluation of a job, or of `qring sample`, with this seed. */
     unsigned long long seed;
@@ -113,7 +115,7 @@ struct qring_options {
  *           ret          freed with qring_function_free
  * Errors:   INVALID_ARGUMENT with the path of the value; RESOURCE_EXHAUSTED with bytes needed and
  *           available; UNIMPLEMENTED: states of a circuit with noise channels, which are
- *           mixed; shots of more than 64 qubits
+ *           mixed, or measurements; shots of more than 64 qubits or measured bits
  * Cost:     linear in the gates; milliseconds for hundreds of gates
  */
 QRING_EXPORT enum qring_code qring_circuit_function(
@@ -179,6 +181,7 @@ QRING_EXPORT size_t qring_n_qubits(const struct qring_function *f);
 QRING_EXPORT size_t qring_n_parameters(const struct qring_function *f);
 QRING_EXPORT size_t qring_n_inputs(const struct qring_function *f);
 QRING_EXPORT size_t qring_n_observables(const struct qring_function *f);
+QRING_EXPORT size_t qring_n_bits(const struct qring_function *f); /* 1 + the highest measured bit */
 QRING_EXPORT size_t qring_n_gates(const struct qring_function *f);
 /* Name of a parameter or an input, valid until f is freed; NULL: out of range, or an input that the
  * circuit refers to by number. */
@@ -276,6 +279,16 @@ QRING_EXPORT enum qring_code qring_sample(struct qring_function *f,
                                           const struct qring_array *parameters,
                                           const struct qring_array *inputs, size_t n_samples,
                                           uint64_t *ret, struct qring_error *err);
+/* The same, with the bits that the circuit's measurements set.
+ *
+ * Args:     ret_bits  [S][shots], contiguous: bit qring_n_bits - 1 - i is that of bit i, 0 if it
+ *                     was not measured. NULL: not wanted
+ */
+QRING_EXPORT enum qring_code qring_sample_bits(struct qring_function *f,
+                                               const struct qring_array *parameters,
+                                               const struct qring_array *inputs, size_t n_samples,
+                                               uint64_t *ret, uint64_t *ret_bits,
+                                               struct qring_error *err);
 
 /* ---- jobs: libqring_train.so.1 ----
  *

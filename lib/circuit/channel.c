@@ -61,6 +61,13 @@ static void reset_error(const double *a, struct qr_damping *ret, struct qr_dampi
     ret_da[1] = (struct qr_damping){-1, -1, -1};
 }
 
+/* Whatever is read. */
+static void measurement(const double *a, struct qr_damping *ret, struct qr_damping *ret_da) {
+    (void)a;
+    *ret = (struct qr_damping){0, 1, 0};
+    if (ret_da) ret_da[0] = ret_da[1] = (struct qr_damping){0, 0, 0};
+}
+
 /* ---- the table ---- */
 
 enum { X = 1, Y, Z };
@@ -192,6 +199,14 @@ static const struct qr_channel_info rows[] = {
      .n_args = 2,
      .arg_names = {"p_0", "p_1"},
      .damping = reset_error},
+    {.names = {"Measure"},
+     .symbol = "M",
+     .n_targets = 1,
+     .n_args = 2,
+     .n_optional = 2,
+     .arg_names = {"p_01", "p_10"},
+     .damping = measurement,
+     .measures = true},
     {.names = {"Kraus", "QubitChannel"},
      .cirq = "KrausChannel",
      .braket = "kraus",
@@ -278,7 +293,7 @@ static bool values_are_valid(const struct qr_channel_info *info, const double *a
         if (!time && !(a[k] >= 0 && a[k] <= 1)) return false;
         sum += a[k];
     }
-    if (!info->damping) return sum <= 1 + SUM_WITHIN;
+    if (!info->damping || info->measures) return sum <= 1 + SUM_WITHIN;
     info->damping(a, &d, NULL);
     return damping_is_valid(&d);
 }
@@ -456,6 +471,20 @@ static void set_damping_kraus(const struct damping_roots *k, double complex *ret
     ret[48 + 2] = k->v;
 }
 
+/* sqrt of the probability of reading r, times |s><s|, at 2 s + r. */
+static void set_measurement_kraus(const double *a, double complex *ret, double complex *ret_da) {
+    const double p[4] = {1 - a[0], a[0], a[1], 1 - a[1]};
+    for (unsigned k = 0; k < 4; k++)
+        for (unsigned i = 0; i < 16; i++) {
+            double root = sqrt(p[k]);
+            bool on = i == (k < 2 ? 0 : 3);
+            ret[k * 16 + i] = on ? root : 0;
+            for (unsigned arg = 0; ret_da && arg < 2; arg++)
+                ret_da[(arg * 4 + k) * 16 + i] =
+                    on && arg == k / 2 ? (k == 0 || k == 3 ? -0.5 : 0.5) / root : 0;
+        }
+}
+
 unsigned qr_channel_kraus(const struct qr_channel *c, const double *a, double complex *ret,
                           double complex *ret_da) {
     if (c->info->kraus) {
@@ -463,6 +492,10 @@ unsigned qr_channel_kraus(const struct qr_channel *c, const double *a, double co
         for (unsigned k = 0; k < c->n_kraus; k++)
             memcpy(ret + (size_t)k * 16, c->kraus + k * n, n * sizeof *ret);
         return c->n_kraus;
+    }
+    if (c->info->measures) {
+        set_measurement_kraus(a, ret, ret_da);
+        return 4;
     }
     struct qr_damping d, da[QR_CHANNEL_ARGS] = {0};
     QR_ASSERT(c->info->damping);

@@ -5,7 +5,7 @@
  *   Pauli errors   the state gets the Pauli P_k with probability p_k. p_k is linear in the
  *                  arguments: each argument is shared equally by a set of Paulis.
  *   damping        a qubit's Bloch vector (x, y, z) becomes (c x, c y, s z + b): amplitude and
- *                  phase damping, thermal relaxation, reset.
+ *                  phase damping, thermal relaxation, reset, measurement.
  *   Kraus          any operators K_k with sum K_k^adjoint K_k = 1.
  * Paulis    by digits, I X Y Z = 0 1 2 3; of two qubits the first one's digit counts four times.
  * Arguments constants, parameters, or expressions of parameters; no inputs. Outside of their range
@@ -49,6 +49,7 @@ struct qr_channel_info {
     uint8_t n_optional;               /* so many of the last may be absent: 0; but not all */
     uint16_t paulis[QR_CHANNEL_ARGS]; /* Pauli errors: the Paulis that share each argument */
     bool kraus;                       /* operators in place of arguments */
+    bool measures; /* a measurement; the lowest bit of its operator's number is the result */
     /* Damping: its numbers, and unless NULL their derivatives by each argument. */
     void (*damping)(const double *a, struct qr_damping *ret, struct qr_damping *ret_da);
 };

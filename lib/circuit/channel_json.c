@@ -65,7 +65,7 @@ static enum qr_code read_strengths(struct qr_gate_reader *r, const struct qr_jso
     for (unsigned k = 0; k < info->n_args; k++) {
         const struct qr_json *v = qr_json_get(item, info->arg_names[k]);
         c->args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 0, 0};
-        if (!v && given && k + info->n_optional >= info->n_args) continue;
+        if (!v && (given || info->measures) && k + info->n_optional >= info->n_args) continue;
         QR_TRY(qr_gate_read_arg(r, v, where, info->arg_names[k], &c->args[k]));
         if (qr_channel_reads_inputs(r, &c->args[k]))
             return qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -93,7 +93,8 @@ static enum qr_code read_operators(struct qr_gate_reader *r, const struct qr_jso
 
 static enum qr_code check_keys(struct qr_gate_reader *r, const struct qr_json *item,
                                const char *where, const struct qr_channel_info *info) {
-    const char *known[MAX_KEYS] = {"channel", "qubits"};
+    const char *known[MAX_KEYS] = {info->measures ? "measure" : "channel",
+                                   info->measures ? "bits" : "qubits"};
     size_t n = 2;
     for (unsigned k = 0; k < info->n_args; k++) known[n++] = info->arg_names[k];
     if (info->kraus) known[n++] = "operators";
@@ -106,6 +107,10 @@ static enum qr_code find_channel(struct qr_gate_reader *r, const char *name, con
                                  unsigned n_qubits, const struct qr_channel_info **ret) {
     *ret = n_qubits == 2 ? qr_channel_info_of(name, 2) : NULL;
     if (!*ret) *ret = qr_channel_info_of(name, 1);
+    if (*ret && (*ret)->measures)
+        return qr_fail(
+            r->err, QR_INVALID_ARGUMENT,
+            "%s: a measurement is {\"measure\": [qubits], \"bits\": [bits]}; write it so", path);
     if (*ret) return QR_OK;
     if (qr_channel_info_of(name, 2))
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s acts on two qubits, but %u are given",
@@ -113,7 +118,8 @@ static enum qr_code find_channel(struct qr_gate_reader *r, const char *name, con
     qr_auto(qr_buf_free) struct qr_buf all = {0};
     const struct qr_channel_info *last = NULL;
     for (size_t i = 0; qr_channel_info_at(i); last = qr_channel_info_at(i++))
-        if (!last || strcmp(last->names[0], qr_channel_info_at(i)->names[0]) != 0)
+        if (!qr_channel_info_at(i)->measures &&
+            (!last || strcmp(last->names[0], qr_channel_info_at(i)->names[0]) != 0))
             qr_buf_printf(&all, "%s%s", last ? ", " : "", qr_channel_info_at(i)->names[0]);
     return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown channel '%.40s'; one of %s", path,
                    name, qr_buf_string(&all));
@@ -161,4 +167,37 @@ enum qr_code qr_channel_read(struct qr_gate_reader *r, const struct qr_json *ite
     }
     qr_channel_fini(&c);
     return code;
+}
+
+/* ---- a measurement ---- */
+
+enum qr_code qr_measurement_append(struct qr_gate_reader *r, const struct qr_gate_arg *strengths,
+                                   uint16_t qubit, unsigned bit, const char *where) {
+    struct qr_channel c = {.info = qr_channel_info_of("Measure", 1)};
+    if (strengths) memcpy(c.args, strengths, 2 * sizeof *c.args);
+    QR_TRY(qr_channel_append(r, &c, &qubit, where));
+    r->list.gates[r->list.n - 1].bit = (uint16_t)(bit < QR_MAX_QUBITS ? bit + 1 : 0);
+    return QR_OK;
+}
+
+enum qr_code qr_measurement_read(struct qr_gate_reader *r, const struct qr_json *item,
+                                 const char *where) {
+    uint16_t qubits[QR_MAX_QUBITS], bits[QR_MAX_QUBITS];
+    unsigned n = 0, n_bits = 0;
+    struct qr_channel c = {.info = qr_channel_info_of("Measure", 1)};
+    const struct qr_json *given = qr_json_get(item, "bits");
+    QR_TRY(qr_gate_read_qubits(r, qr_json_get(item, "measure"), where, "measure", qubits, &n));
+    if (given) QR_TRY(qr_gate_read_bits(r, given, where, "bits", bits, &n_bits));
+    if (!n || (n_bits && n_bits != n))
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s measures %u qubits into %u bits; give a bit for each qubit", where, n,
+                       n_bits);
+    QR_TRY(read_one(r, item, where, &c));
+    for (unsigned i = 0; i < n; i++)
+        QR_TRY(qr_measurement_append(r, c.args, qubits[i],
+                                     n_bits  ? bits[i]
+                                     : given ? (unsigned)QR_MAX_QUBITS
+                                             : qubits[i],
+                                     where));
+    return QR_OK;
 }

@@ -26,7 +26,9 @@ struct qr_circuit *qr_circuit_copy(const struct qr_circuit *c) {
     if (c->n_gates) memcpy(copy->gates, c->gates, c->n_gates * sizeof *copy->gates);
     for (size_t i = 0; i < c->n_expressions; i++) qr_circuit_expression(copy, &c->expressions[i]);
     for (size_t i = 0; i < c->n_channels; i++) qr_circuit_channel(copy, &c->channels[i]);
-    qr_circuit_copy_readout_errors(copy, c);
+    qr_circuit_copy_classical(copy, c);
+    copy->n_bits = c->n_bits;
+    copy->measured = c->measured;
     if (c->n_named) copy->column_names = qr_xcalloc(c->n_named, sizeof *copy->column_names);
     for (unsigned i = 0; i < c->n_named; i++) /* NULL: a column without a name */
         if (c->column_names[i]) copy->column_names[i] = qr_xstrdup(c->column_names[i]);
@@ -49,6 +51,7 @@ void qr_circuit_free(struct qr_circuit *c) {
     for (size_t i = 0; i < c->n_channels; i++) qr_channel_fini(&c->channels[i]);
     free(c->channels);
     free(c->channel_slots);
+    free(c->conditions.list);
     free(c->readout_errors);
     free_column_names(c);
     free(c->gates);
@@ -112,14 +115,31 @@ uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression 
     return c->expression_slots[at] - 1;
 }
 
-/* ---- channels ---- */
+/* ---- conditions, read-out errors ---- */
 
-void qr_circuit_copy_readout_errors(struct qr_circuit *to, const struct qr_circuit *from) {
+uint32_t qr_conditions_add(struct qr_conditions *to, const struct qr_condition *condition) {
+    const struct qr_condition *last = to->n ? &to->list[to->n - 1] : NULL;
+    if (last && qr_qubits_equal(&last->bits, &condition->bits) &&
+        qr_qubits_equal(&last->values, &condition->values))
+        return (uint32_t)to->n;
+    if (to->n == to->cap) {
+        to->cap = to->cap ? 2 * to->cap : 4;
+        to->list = qr_xreallocarray(to->list, to->cap, sizeof *to->list);
+    }
+    to->list[to->n++] = *condition;
+    return (uint32_t)to->n;
+}
+
+void qr_circuit_copy_classical(struct qr_circuit *to, const struct qr_circuit *from) {
     size_t bytes = from->n_qubits * sizeof *from->readout_errors;
+    for (size_t i = 0; i < from->conditions.n; i++)
+        (void)qr_conditions_add(&to->conditions, &from->conditions.list[i]);
     if (!from->readout_errors) return;
     to->readout_errors = qr_xcalloc(1, bytes);
     memcpy(to->readout_errors, from->readout_errors, bytes);
 }
+
+/* ---- channels ---- */
 
 static uint64_t channel_hash(const struct qr_channel *c) {
     uint64_t h = c->n_kraus;
@@ -185,6 +205,12 @@ const struct qr_gate_arg *qr_circuit_gate_args(const struct qr_circuit *c, const
 bool qr_circuit_is_noisy(const struct qr_circuit *c) {
     for (size_t i = 0; i < c->n_gates; i++)
         if (c->gates[i].kind == QR_GATE_CHANNEL) return true;
+    return false;
+}
+
+bool qr_circuit_measures(const struct qr_circuit *c) {
+    for (size_t i = 0; i < c->n_channels; i++)
+        if (c->channels[i].info->measures) return true;
     return false;
 }
 
@@ -362,6 +388,10 @@ static enum qr_code check_channel(const struct qr_circuit *c, const struct qr_ga
         return qr_fail(err, QR_INVALID_ARGUMENT, "refers to channel %u of %zu", g->channel,
                        c->n_channels);
     const struct qr_channel *n = &c->channels[g->channel];
+    if (g->bit && (!n->info->measures || g->bit > QR_MAX_QUBITS))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "cannot set bit %u", g->bit - 1u);
+    if (g->condition && n->info->measures)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "a measurement has a condition");
     if (g->n_targets != n->info->n_targets || g->n_args)
         return qr_fail(err, QR_INVALID_ARGUMENT, "acts on %u qubits without arguments",
                        n->info->n_targets);
@@ -377,21 +407,44 @@ static enum qr_code check_channel(const struct qr_circuit *c, const struct qr_ga
     return QR_OK;
 }
 
+static enum qr_code check_condition(const struct qr_circuit *c, const struct qr_gate *g,
+                                    struct qr_err *err) {
+    if (!g->condition) return QR_OK;
+    if (g->condition > c->conditions.n)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "refers to condition %u of %zu", g->condition,
+                       c->conditions.n);
+    const struct qr_qubits *bits = &c->conditions.list[g->condition - 1].bits;
+    for (unsigned b = qr_qubits_first(bits); b < QR_MAX_QUBITS; b = qr_qubits_next(bits, b))
+        if (!qr_qubits_has(&c->measured, b))
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "depends on bit %u, which was not measured before; measure it", b);
+    return QR_OK;
+}
+
 static enum qr_code check_gate(const struct qr_circuit *c, size_t i, const struct qr_gate *g,
                                struct qr_err *err) {
     if (g->kind == QR_GATE_CHANNEL) {
         enum qr_code code = check_channel(c, g, err);
+        if (!code) code = check_condition(c, g, err);
         return code ? qr_wrap(err, "gate %zu (channel)", i) : QR_OK;
     }
     if ((unsigned)g->kind >= QR_GATE_KINDS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "gate %zu: unknown kind %d", i, (int)g->kind);
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     enum qr_code code = check_known_gate(c, g, info, err);
+    if (!code) code = check_condition(c, g, err);
     return code ? qr_wrap(err, "gate %zu (%s)", i, info->name) : QR_OK;
+}
+
+static void note_bit(struct qr_circuit *c, const struct qr_gate *g) {
+    if (g->kind != QR_GATE_CHANNEL || !g->bit) return;
+    qr_qubits_add(&c->measured, g->bit - 1u);
+    if (g->bit > c->n_bits) c->n_bits = g->bit;
 }
 
 enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g, struct qr_err *err) {
     QR_TRY(check_gate(c, c->n_gates, g, err));
+    note_bit(c, g);
     if (c->n_gates == c->cap_gates) {
         c->cap_gates = c->cap_gates ? 2 * c->cap_gates : FIRST_CAP;
         c->gates = qr_xreallocarray(c->gates, c->cap_gates, sizeof *c->gates);
@@ -402,7 +455,10 @@ enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g, struc
 
 enum qr_code qr_circuit_take(struct qr_circuit *c, struct qr_gate **gates, size_t n,
                              struct qr_err *err) {
-    for (size_t i = 0; i < n; i++) QR_TRY(check_gate(c, i, &(*gates)[i], err));
+    for (size_t i = 0; i < n; i++) {
+        QR_TRY(check_gate(c, i, &(*gates)[i], err));
+        note_bit(c, &(*gates)[i]);
+    }
     c->gates = QR_MOVE(*gates);
     c->n_gates = c->cap_gates = n;
     return QR_OK;

@@ -42,6 +42,8 @@ struct qr_gate {
     uint8_t n_targets; /* 1 or 2 */
     uint8_t n_args;
     uint16_t targets[2];
+    uint16_t bit;       /* of a measurement: 1 + the bit that it sets; 0: none */
+    uint32_t condition; /* 1 + index of the circuit's conditions; 0: the gate always acts */
     struct qr_gate_arg args[2];
     double global_shift; /* g */
     struct qr_qubits controls;
@@ -50,16 +52,30 @@ struct qr_gate {
     uint32_t channel; /* of a CHANNEL, which has no arguments of its own: 0..n_channels-1 */
 };
 
+/* Measured bits, and the values at which a gate acts. */
+struct qr_condition {
+    struct qr_qubits bits, values; /* values: subset of bits that must be 1; the others 0 */
+};
+struct qr_conditions {
+    size_t n, cap;
+    struct qr_condition *list; /* owned */
+};
+/* Adds a condition unless the last one is equal; returns what a gate's `condition` must be. */
+uint32_t qr_conditions_add(struct qr_conditions *to, const struct qr_condition *condition);
+
 struct qr_circuit {
     unsigned n_qubits;
-    unsigned n_params;  /* parameters in natural order; each is used by at least one gate */
-    unsigned n_columns; /* number of values of a sample's x */
+    unsigned n_bits;           /* 1 + the highest bit that a measurement sets */
+    struct qr_qubits measured; /* bits that a gate up to here has set */
+    unsigned n_params;         /* parameters in natural order; each is used by at least one gate */
+    unsigned n_columns;        /* number of values of a sample's x */
     size_t n_gates, cap_gates;
     struct qr_gate *gates; /* in program order */
     char **param_names;    /* n_params, unique */
     size_t n_channels, cap_channels;
     struct qr_channel *channels; /* pairwise different */
     uint32_t *channel_slots;     /* hash table of the channels; 2 * cap_channels slots */
+    struct qr_conditions conditions;
     /* n_qubits probabilities of reading 1 for 0, and 0 for 1; NULL: none */
     double (*readout_errors)[2];
     size_t n_expressions, cap_expressions;
@@ -88,8 +104,8 @@ uint32_t qr_circuit_param(struct qr_circuit *c, const char *name);
 uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression *e);
 /* Returns the index of the channel; adds a copy when no equal one is there. */
 uint32_t qr_circuit_channel(struct qr_circuit *c, const struct qr_channel *channel);
-/* to has no read-out errors, and as many qubits. */
-void qr_circuit_copy_readout_errors(struct qr_circuit *to, const struct qr_circuit *from);
+/* Copies read-out errors and conditions to a circuit of as many qubits that has none. */
+void qr_circuit_copy_classical(struct qr_circuit *to, const struct qr_circuit *from);
 /* Assigns indices to the columns that gates refer to by name.
  *
  * Args:     names  n names of the data's columns, borrowed; NULL: a column without a name. Columns
@@ -112,7 +128,8 @@ int qr_natural_compare(const char *a, const char *b);
  *
  * Errors:   INVALID_ARGUMENT (the message has the gate's position): qubits out of range or
  *           repeated, a control that is a target, wrong number of targets or arguments, non-finite
- *           scale, a global shift on FSIM or I
+ *           scale, a global shift on FSIM or I, a condition on a bit that was not measured before,
+ *           or of a measurement
  */
 QR_MUST_CHECK enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g,
                                           struct qr_err *err);
@@ -193,6 +210,8 @@ const struct qr_gate_arg *qr_circuit_gate_args(const struct qr_circuit *c, const
                                                unsigned *ret_n);
 /* True if the circuit has a gate of kind CHANNEL; read-out errors do not count. */
 bool qr_circuit_is_noisy(const struct qr_circuit *c);
+/* True if it has a measurement. */
+bool qr_circuit_measures(const struct qr_circuit *c);
 /* Targets and controls. */
 struct qr_qubits qr_gate_all_qubits(const struct qr_gate *g);
 /* Puts each gate into the first moment that is free on its qubits.

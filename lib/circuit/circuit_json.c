@@ -92,6 +92,8 @@ static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
     for (size_t i = 0; i < r->list.n; i++) {
         struct qr_gate *g = &r->list.gates[i];
         number_arguments(r, c, index, added, g->args, g->n_args);
+        if (g->condition)
+            g->condition = qr_conditions_add(&c->conditions, &r->conditions.list[g->condition - 1]);
         if (g->kind != QR_GATE_CHANNEL) continue;
         struct qr_channel channel = r->channels[g->channel]; /* its operators are borrowed */
         number_arguments(r, c, index, added, channel.args, channel.info->n_args);

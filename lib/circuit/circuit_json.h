@@ -15,6 +15,10 @@
  * Blocks    {"adjoint": true, "gates"}: the inverse. {"control": [..], "control_values"?, "gates"}:
  *           these controls on all gates but changes of basis; global phases are kept. {"power":
  *           p, "gates"}: qr_gate_list_power.
+ * Measured  {"measure": [..], "bits"?: [..], "p_01"?, "p_10"?} sets a bit for each qubit [the
+ *           qubits' numbers; []: none], with these probabilities of reading 1 for 0, and 0 for 1.
+ *           {"if": [..], "if_values"?: [..], "gates"}: gates and channels that act where these
+ *           bits have their values [1].
  * Prefix    of the names of an ansatz's parameters; a nested prefix follows the outer one.
  * Bounds    2^20 gates after expansion; QR_MAX_REPEATS nested repeats and blocks; repeats read 2^22
  *           numbers and names in all (seconds).
@@ -62,8 +66,8 @@ QR_MUST_CHECK enum qr_code qr_circuit_from_json(const struct qr_json *circuit, c
  * After     native gates by name: RX, X, CNOT (CX), CCX; *1, *2 for those on so many qubits, * for
  *           all. The most special name counts. CHANNEL is an item of a gate list without "gate" and
  *           "qubits": it acts on each qubit of the gate; with "qubits": 2, on the two.
- * Read-out  {"p"} or {"p_01", "p_10"}: probabilities of reading 1 for 0, and 0 for 1; a list has
- *           "qubits" too
+ * Read-out  {"p"} or {"p_01", "p_10"}: probabilities of reading 1 for 0, and 0 for 1, also of
+ *           measurements without their own; a list has "qubits" too
  * Args:     noise  NULL: nothing is done
  * Errors:   INVALID_ARGUMENT with the path of the value; *c is unchanged
  */

@@ -59,8 +59,8 @@ static void put_qubits(struct qr_json_writer *w, const char *key, const struct q
     qr_json_close(w, ']');
 }
 
-static void put_targets(struct qr_json_writer *w, const struct qr_gate *g) {
-    qr_json_key_open(w, "qubits", '[');
+static void put_targets(struct qr_json_writer *w, const struct qr_gate *g, const char *key) {
+    qr_json_key_open(w, key, '[');
     for (unsigned k = 0; k < g->n_targets; k++) qr_json_put_i64(w, g->targets[k]);
     qr_json_close(w, ']');
 }
@@ -92,9 +92,16 @@ static void put_channel(struct qr_json_writer *w, const struct qr_circuit *c,
     unsigned indent = w->indent;
     qr_json_open(w, '{');
     w->indent = 0;
-    qr_json_key_string(w, "channel", n->info->names[0]);
-    put_targets(w, g);
+    if (!n->info->measures) qr_json_key_string(w, "channel", n->info->names[0]);
+    put_targets(w, g, n->info->measures ? "measure" : "qubits");
+    if (n->info->measures) {
+        qr_json_key_open(w, "bits", '[');
+        if (g->bit) qr_json_put_i64(w, g->bit - 1);
+        qr_json_close(w, ']');
+    }
     for (unsigned k = 0; k < n->info->n_args; k++) {
+        if (n->info->measures && n->args[k].kind == QR_ARG_CONSTANT && n->args[k].scale == 0)
+            continue;
         qr_json_put_key(w, n->info->arg_names[k]);
         put_argument(w, c, &n->args[k], n->args[k].scale);
     }
@@ -117,7 +124,7 @@ static void put_gate(struct qr_json_writer *w, const struct qr_circuit *c,
     qr_json_open(w, '{');
     w->indent = 0; /* one gate on each line */
     qr_json_key_string(w, "gate", rotation ? info->rotation : info->name);
-    put_targets(w, g);
+    put_targets(w, g, "qubits");
     for (unsigned k = 0; k < g->n_args && !rotation; k++) {
         const struct qr_gate_arg *a = &g->args[k];
         bool last = info->has_exponent && k + 1u == g->n_args;
@@ -138,6 +145,17 @@ static void put_gate(struct qr_json_writer *w, const struct qr_circuit *c,
     }
     qr_json_close(w, '}');
     w->indent = indent;
+}
+
+static void open_condition(struct qr_json_writer *w, const struct qr_condition *condition) {
+    unsigned indent = w->indent;
+    qr_json_open(w, '{');
+    w->indent = 0; /* one line before the gates */
+    put_qubits(w, "if", &condition->bits, NULL);
+    if (!qr_qubits_equal(&condition->bits, &condition->values))
+        put_qubits(w, "if_values", &condition->bits, &condition->values);
+    w->indent = indent;
+    qr_json_key_open(w, "gates", '[');
 }
 
 static void put_readout_errors(struct qr_json_writer *w, const struct qr_circuit *c) {
@@ -161,7 +179,15 @@ void qr_circuit_put_json(const struct qr_circuit *c, struct qr_json_writer *w) {
     qr_json_key_i64(w, "qubits", c->n_qubits);
     if (c->n_columns) qr_json_key_i64(w, "columns", c->n_columns);
     qr_json_key_open(w, "gates", '[');
-    for (size_t i = 0; i < c->n_gates; i++) put_gate(w, c, &c->gates[i]);
+    for (size_t i = 0; i < c->n_gates; i++) {
+        uint32_t condition = c->gates[i].condition;
+        if (condition && (!i || c->gates[i - 1].condition != condition))
+            open_condition(w, &c->conditions.list[condition - 1]);
+        put_gate(w, c, &c->gates[i]);
+        if (!condition || (i + 1 < c->n_gates && c->gates[i + 1].condition == condition)) continue;
+        qr_json_close(w, ']');
+        qr_json_close(w, '}');
+    }
     qr_json_close(w, ']');
     if (c->readout_errors) put_readout_errors(w, c);
     qr_json_close(w, '}');

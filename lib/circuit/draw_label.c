@@ -119,12 +119,15 @@ static const char *fixed_name(const struct qr_gate *g) {
     return NULL;
 }
 
-static struct drawn_label label_of_channel(const struct qr_circuit *c,
-                                           const struct qr_channel *channel) {
+static struct drawn_label label_of_channel(const struct qr_circuit *c, const struct qr_gate *g) {
     enum { SHOWN = 3 }; /* arguments */
+    const struct qr_channel *channel = &c->channels[g->channel];
     struct drawn_label ret = {.base = ""};
     snprintf(ret.base, sizeof ret.base, "%s", channel->info->symbol);
-    for (unsigned k = 0; k < channel->info->n_args && k <= SHOWN; k++) {
+    if (g->bit) snprintf(ret.base, sizeof ret.base, "M→c%u", g->bit - 1u);
+    bool exact =
+        channel->info->measures && channel->args[0].scale == 0 && channel->args[1].scale == 0;
+    for (unsigned k = 0; k < channel->info->n_args && k <= SHOWN && !exact; k++) {
         char a[DRAWN_ARGUMENT];
         size_t n = strlen(ret.arguments);
         arg_text(c, &channel->args[k], 1, a);
@@ -134,9 +137,20 @@ static struct drawn_label label_of_channel(const struct qr_circuit *c,
     return ret;
 }
 
+/* "X?c0" acts where bit 0 is 1, "X?!c0" where it is 0. */
+static void add_condition(const struct qr_condition *condition, struct drawn_label *l) {
+    const struct qr_qubits *bits = &condition->bits;
+    size_t n = strlen(l->base);
+    for (unsigned b = qr_qubits_first(bits); b < QR_MAX_QUBITS && n + 8 < sizeof l->base;
+         b = qr_qubits_next(bits, b))
+        n += (size_t)snprintf(l->base + n, sizeof l->base - n, "%s%sc%u",
+                              b == qr_qubits_first(bits) ? "?" : "",
+                              qr_qubits_has(&condition->values, b) ? "" : "!", b);
+}
+
 /* Rotations (shift -1/2) show their angle in radians, powers their exponent. */
 static struct drawn_label label_of(const struct qr_circuit *c, const struct qr_gate *g) {
-    if (g->kind == QR_GATE_CHANNEL) return label_of_channel(c, &c->channels[g->channel]);
+    if (g->kind == QR_GATE_CHANNEL) return label_of_channel(c, g);
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     struct drawn_label ret = {.base = ""};
     const char *name = info->controlled ? info->controlled
@@ -189,7 +203,8 @@ struct drawn_gate drawn_gate_of(const struct qr_circuit *c, const struct qr_gate
                              .low = qr_qubits_first(&set),
                              .high = qr_qubits_last(&set),
                              .mark = {DRAWN_LABEL, DRAWN_LABEL}};
-    const struct drawn_label label = label_of(c, g);
+    struct drawn_label label = label_of(c, g);
+    if (g->condition) add_condition(&c->conditions.list[g->condition - 1], &label);
     bool controlled = info->controlled || !qr_qubits_is_empty(&g->controls),
          symmetric = info->factor[0] == info->factor[1];
     ret.label[0] = label;

@@ -18,7 +18,7 @@ static const char *const greek[][2] = {
     {"rho", "ρ"},    {"sigma", "σ"}, {"tau", "τ"},   {"phi", "φ"},   {"chi", "χ"},
     {"psi", "ψ"},    {"omega", "ω"}, {"Gamma", "Γ"}, {"Delta", "Δ"}, {"Theta", "Θ"},
     {"Lambda", "Λ"}, {"Phi", "Φ"},   {"Psi", "Ψ"},   {"Omega", "Ω"}, {"dagger", "†"},
-    {"times", "×"},  {"sqrt", "√"},  {"dots", "…"}};
+    {"times", "×"},  {"sqrt", "√"},  {"dots", "…"},  {"to", "→"}};
 
 static bool is_letter(char ch) { return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z'); }
 static bool is_digit(char ch) { return ch >= '0' && ch <= '9'; }

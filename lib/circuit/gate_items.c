@@ -1,5 +1,6 @@
-/* circuit/gate_items.c — items of a gate list: gates, ansätze, noise channels, repeats, and blocks,
- * which invert, control or repeat their gates. Start reading at qr_items_read(). */
+/* circuit/gate_items.c — items of a gate list: gates, ansätze, noise channels, measurements,
+ * repeats, and blocks, which invert, control, condition or repeat their gates. Start reading at
+ * qr_items_read(). */
 #include "circuit/gate_items.h"
 
 #include <math.h>
@@ -139,6 +140,19 @@ static enum qr_code read_control(struct qr_gate_reader *r, const struct qr_json 
     return code;
 }
 
+static enum qr_code read_if(struct qr_gate_reader *r, const struct qr_json *item,
+                            const char *where) {
+    static const char *const known[] = {"if", "if_values", "gates"};
+    struct qr_condition around = r->condition;
+    size_t from = r->list.n;
+    enum qr_code code = qr_json_known(item, where, known, 3, r->err);
+    if (!code) code = qr_gate_read_condition(r, item, where, &r->condition);
+    if (!code) code = read_item_gates(r, item, where);
+    if (!code) code = qr_gate_reader_depend(r, from, where);
+    r->condition = around;
+    return code;
+}
+
 static enum qr_code read_power(struct qr_gate_reader *r, const struct qr_json *item,
                                const char *where) {
     static const char *const known[] = {"power", "gates"};
@@ -198,10 +212,15 @@ static const struct {
     const char *key;
     enum qr_code (*read)(struct qr_gate_reader *r, const struct qr_json *item, const char *where);
     bool has_gates;
-} kinds[] = {{"gate", qr_gate_read, false},       {"repeat", read_repeat, true},
-             {"ansatz", read_ansatz_item, false}, {"adjoint", read_adjoint, true},
-             {"control", read_control, true},     {"power", read_power, true},
-             {"channel", qr_channel_read, false}};
+} kinds[] = {{"gate", qr_gate_read, false},
+             {"repeat", read_repeat, true},
+             {"ansatz", read_ansatz_item, false},
+             {"adjoint", read_adjoint, true},
+             {"control", read_control, true},
+             {"power", read_power, true},
+             {"channel", qr_channel_read, false},
+             {"measure", qr_measurement_read, false},
+             {"if", read_if, true}};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* Fails on an item with none of these keys. */
@@ -221,7 +240,7 @@ static enum qr_code reject_item(struct qr_gate_reader *r, const struct qr_json *
         return qr_fail(
             r->err, QR_INVALID_ARGUMENT,
             "%s has \"gates\" but no \"repeat\" (the number of repetitions), \"adjoint\", "
-            "\"control\" or \"power\"",
+            "\"control\", \"if\" or \"power\"",
             where);
     return qr_gate_read(r, item, where);
 }

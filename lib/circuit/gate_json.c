@@ -457,47 +457,77 @@ static enum qr_code read_gate_integers(struct qr_gate_reader *r, const struct qr
     return QR_OK;
 }
 
+/* Different integers up to `high`; noun: of one. */
+static enum qr_code read_different(struct qr_gate_reader *r, const struct qr_json *v,
+                                   const char *where, const char *key, int64_t high,
+                                   const char *noun, uint16_t *ret, unsigned *ret_n) {
+    unsigned n = 0;
+    struct qr_qubits seen = {0};
+    QR_TRY(read_gate_integers(r, v, where, key, high, QR_MAX_QUBITS, ret, &n));
+    for (unsigned i = 0; i < n; i++) {
+        if (qr_qubits_has(&seen, ret[i]))
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.%s: %s %u is given twice", where, key,
+                           noun, ret[i]);
+        qr_qubits_add(&seen, ret[i]);
+    }
+    *ret_n = n;
+    return QR_OK;
+}
+
 enum qr_code qr_gate_read_qubits(struct qr_gate_reader *r, const struct qr_json *v,
                                  const char *where, const char *key, uint16_t *ret,
                                  unsigned *ret_n) {
-    unsigned n = 0;
-    struct qr_qubits seen = {0};
-    enum qr_code code = read_gate_integers(r, v, where, key, (int64_t)qr_gate_qubits(r) - 1,
-                                           QR_MAX_QUBITS, ret, &n);
-    for (unsigned i = 0; i < n && !code; i++) {
-        if (qr_qubits_has(&seen, ret[i]))
-            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.%s: qubit %u is given twice", where,
-                           key, ret[i]);
-        qr_qubits_add(&seen, ret[i]);
+    QR_TRY(read_different(r, v, where, key, (int64_t)qr_gate_qubits(r) - 1, "qubit", ret, ret_n));
+    for (unsigned i = 0; i < *ret_n && r->map; i++) ret[i] = r->map[ret[i]];
+    return QR_OK;
+}
+
+enum qr_code qr_gate_read_bits(struct qr_gate_reader *r, const struct qr_json *v, const char *where,
+                               const char *key, uint16_t *ret, unsigned *ret_n) {
+    return read_different(r, v, where, key, QR_MAX_QUBITS - 1, "bit", ret, ret_n);
+}
+
+/* Adds n members and their values (given: 0 or 1, or absent: 1) to sets that have none of them. */
+static enum qr_code add_members(struct qr_gate_reader *r, const struct qr_json *item,
+                                const char *where, const char *key, const uint16_t *members,
+                                unsigned n, const char *values_key, const char *noun,
+                                struct qr_qubits *to, struct qr_qubits *to_values) {
+    const struct qr_json *given = qr_json_get(item, values_key);
+    uint16_t value[QR_MAX_QUBITS];
+    unsigned n_values = 0;
+    if (given)
+        QR_TRY(read_gate_integers(r, given, where, values_key, 1, QR_MAX_QUBITS, value, &n_values));
+    if (given && n != n_values)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u %ss, but %u %s", where, n, noun,
+                       n_values, values_key);
+    for (unsigned i = 0; i < n; i++) {
+        if (qr_qubits_has(to, members[i]))
+            return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                           "%s.%s: %s %u is a %s of an enclosing item already; remove it", where,
+                           key, *noun == 'b' ? "bit" : "qubit", members[i], noun);
+        qr_qubits_add(to, members[i]);
+        if (!given || value[i]) qr_qubits_add(to_values, members[i]);
     }
-    for (unsigned i = 0; i < n && r->map && !code; i++) ret[i] = r->map[ret[i]];
-    *ret_n = n;
-    return code;
+    return QR_OK;
 }
 
 enum qr_code qr_gate_read_controls(struct qr_gate_reader *r, const struct qr_json *item,
                                    const char *where, const char *key, struct qr_qubits *controls,
                                    struct qr_qubits *values) {
-    const struct qr_json *list = qr_json_get(item, key),
-                         *given = qr_json_get(item, "control_values");
-    uint16_t qubit[QR_MAX_QUBITS], value[QR_MAX_QUBITS];
-    unsigned n = 0, n_values = 0;
-    QR_TRY(qr_gate_read_qubits(r, list, where, key, qubit, &n));
-    if (given)
-        QR_TRY(read_gate_integers(r, given, where, "control_values", 1, QR_MAX_QUBITS, value,
-                                  &n_values));
-    if (given && n != n_values)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u controls, but %u control_values",
-                       where, n, n_values);
-    for (unsigned i = 0; i < n; i++) {
-        if (qr_qubits_has(controls, qubit[i]))
-            return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                           "%s.%s: qubit %u is a control of an enclosing item already; remove it",
-                           where, key, qubit[i]);
-        qr_qubits_add(controls, qubit[i]);
-        if (!given || value[i]) qr_qubits_add(values, qubit[i]);
-    }
-    return QR_OK;
+    uint16_t qubits[QR_MAX_QUBITS];
+    unsigned n = 0;
+    QR_TRY(qr_gate_read_qubits(r, qr_json_get(item, key), where, key, qubits, &n));
+    return add_members(r, item, where, key, qubits, n, "control_values", "control", controls,
+                       values);
+}
+
+enum qr_code qr_gate_read_condition(struct qr_gate_reader *r, const struct qr_json *item,
+                                    const char *where, struct qr_condition *ret) {
+    uint16_t bits[QR_MAX_QUBITS];
+    unsigned n = 0;
+    QR_TRY(qr_gate_read_bits(r, qr_json_get(item, "if"), where, "if", bits, &n));
+    if (!n) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.if is empty", where);
+    return add_members(r, item, where, "if", bits, n, "if_values", "bit", &ret->bits, &ret->values);
 }
 
 /* What a gate's name determines. */

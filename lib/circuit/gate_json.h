@@ -26,6 +26,8 @@ struct qr_gate_reader {
     /* Gates of kind CHANNEL refer to these, owned. */
     size_t n_channels, cap_channels;
     struct qr_channel *channels;
+    struct qr_condition condition;   /* of the enclosing items */
+    struct qr_conditions conditions; /* of the gates so far; owned */
     size_t n_expressions, cap_expressions, n_combined;
     struct qr_expression *expressions; /* owned, in order of reading; shared ones come first */
     size_t n_names, cap_names;
@@ -85,6 +87,16 @@ QR_MUST_CHECK enum qr_code qr_channel_read(struct qr_gate_reader *r, const struc
 QR_MUST_CHECK enum qr_code qr_channel_read_alone(struct qr_gate_reader *r,
                                                  const struct qr_json *item, const char *where,
                                                  struct qr_channel *ret);
+/* Appends a measurement that sets the bit; QR_MAX_QUBITS: none. strengths: p_01, p_10, or NULL. */
+QR_MUST_CHECK enum qr_code qr_measurement_append(struct qr_gate_reader *r,
+                                                 const struct qr_gate_arg *strengths,
+                                                 uint16_t qubit, unsigned bit, const char *where);
+/* {"measure", "bits", "p_01", "p_10"} */
+QR_MUST_CHECK enum qr_code qr_measurement_read(struct qr_gate_reader *r, const struct qr_json *item,
+                                               const char *where);
+/* Gives the reader's condition to the gates from number `from` on that have none. */
+QR_MUST_CHECK enum qr_code qr_gate_reader_depend(struct qr_gate_reader *r, size_t from,
+                                                 const char *where);
 /* Adds a channel to the reader's, without a gate; its operators are taken over. */
 void qr_channel_keep(struct qr_gate_reader *r, struct qr_channel *channel);
 /* Appends a channel on these qubits; its operators are taken over. */
@@ -106,12 +118,20 @@ QR_MUST_CHECK enum qr_code qr_gate_integer(struct qr_gate_reader *r, const struc
 QR_MUST_CHECK enum qr_code qr_gate_read_qubits(struct qr_gate_reader *r, const struct qr_json *v,
                                                const char *where, const char *key, uint16_t *ret,
                                                unsigned *ret_n);
+/* Reads different bits. */
+QR_MUST_CHECK enum qr_code qr_gate_read_bits(struct qr_gate_reader *r, const struct qr_json *v,
+                                             const char *where, const char *key, uint16_t *ret,
+                                             unsigned *ret_n);
 /* Reads the controls in `key` and their "control_values", if any; adds them to sets that have none
  * of them yet. */
 QR_MUST_CHECK enum qr_code qr_gate_read_controls(struct qr_gate_reader *r,
                                                  const struct qr_json *item, const char *where,
                                                  const char *key, struct qr_qubits *controls,
                                                  struct qr_qubits *ret_values);
+/* The same of the bits in "if" and their "if_values". */
+QR_MUST_CHECK enum qr_code qr_gate_read_condition(struct qr_gate_reader *r,
+                                                  const struct qr_json *item, const char *where,
+                                                  struct qr_condition *ret);
 /* The first of n columns; optional: 0 where v is NULL. */
 QR_MUST_CHECK enum qr_code qr_gate_read_columns(struct qr_gate_reader *r, const struct qr_json *v,
                                                 bool optional, const char *path, unsigned n,

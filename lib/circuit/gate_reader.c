@@ -15,6 +15,7 @@ void qr_gate_reader_fini(struct qr_gate_reader *r) {
     qr_gate_list_fini(&r->list);
     for (size_t i = 0; i < r->n_channels; i++) qr_channel_fini(&r->channels[i]);
     free(r->channels);
+    free(r->conditions.list);
     for (size_t i = 0; i < r->n_expressions; i++) qr_expression_fini(&r->expressions[i]);
     for (size_t i = 0; i < r->n_names; i++) free(r->names[i]);
     for (unsigned i = 0; i < r->n_named; i++) free(r->column_names[i]);
@@ -22,6 +23,18 @@ void qr_gate_reader_fini(struct qr_gate_reader *r) {
     free(r->names);
     free(r->column_names);
     free(r->mentions);
+}
+
+enum qr_code qr_gate_reader_depend(struct qr_gate_reader *r, size_t from, const char *where) {
+    uint32_t condition = qr_conditions_add(&r->conditions, &r->condition);
+    for (size_t i = from; i < r->list.n; i++) {
+        struct qr_gate *g = &r->list.gates[i];
+        if (g->kind == QR_GATE_CHANNEL && r->channels[g->channel].info->measures)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                           "%s: a measurement cannot depend on bits; write it outside", where);
+        if (!g->condition) g->condition = condition;
+    }
+    return QR_OK;
 }
 
 enum qr_code qr_gate_add_reads(struct qr_gate_reader *r, const char *path, size_t n) {

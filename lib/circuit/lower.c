@@ -93,7 +93,7 @@ struct qr_lowered *qr_circuit_lower(const struct qr_circuit *c) {
         qr_circuit_append_param(l->circuit, c->param_names[i]);
     struct qr_gate_arg *of = derive_arguments(l, c);
     set_order(l);
-    qr_circuit_copy_readout_errors(l->circuit, c);
+    qr_circuit_copy_classical(l->circuit, c);
     for (size_t i = 0; i < c->n_gates; i++) {
         struct qr_gate g = c->gates[i];
         for (unsigned k = 0; k < g.n_args; k++) lower_argument(&g.args[k], of);

@@ -208,6 +208,24 @@ static uint32_t move_channel(struct qr_circuit *to, const struct moved *m,
     return qr_circuit_channel(to, &channel);
 }
 
+static enum qr_code add_channel(struct qr_circuit *to, uint32_t channel, const uint16_t *qubits,
+                                uint32_t condition, struct qr_err *err) {
+    QR_TRY(qr_circuit_add_channel(to, channel, qubits, err));
+    to->gates[to->n_gates - 1].condition = condition;
+    return QR_OK;
+}
+
+/* Gives a measurement without errors those of its qubit. */
+static void add_reading_errors(struct qr_circuit *to, struct qr_gate *g) {
+    if (g->kind != QR_GATE_CHANNEL || !to->readout_errors) return;
+    struct qr_channel c = to->channels[g->channel];
+    if (!c.info->measures) return;
+    for (unsigned k = 0; k < 2; k++)
+        if (c.args[k].kind != QR_ARG_CONSTANT || c.args[k].scale != 0) return;
+    for (unsigned k = 0; k < 2; k++) c.args[k].scale = to->readout_errors[g->targets[0]][k];
+    g->channel = qr_circuit_channel(to, &c);
+}
+
 /* Adds the channels of the rules with the most special name of the gate. */
 static enum qr_code add_channels(const struct noise_reader *r, const uint32_t *channels,
                                  const struct qr_gate *g, const char *where,
@@ -234,7 +252,7 @@ static enum qr_code add_channels(const struct noise_reader *r, const uint32_t *c
                 "on two (*2)",
                 where, name, names[0], n);
         for (unsigned k = 0; k < n; k += per)
-            QR_TRY(qr_circuit_add_channel(to, channels[i], qubits + k, err));
+            QR_TRY(add_channel(to, channels[i], qubits + k, g->condition, err));
     }
     return QR_OK;
 }
@@ -256,6 +274,7 @@ static enum qr_code copy_gates(const struct noise_reader *r, const char *where,
         struct qr_gate g = c->gates[i];
         move_arguments(&own, g.args, g.n_args);
         if (g.kind == QR_GATE_CHANNEL) g.channel = move_channel(to, &own, &c->channels[g.channel]);
+        add_reading_errors(to, &g);
         code = qr_circuit_add(to, &g, r->gates.err);
         if (!code && g.kind != QR_GATE_CHANNEL && !qr_gate_info(g.kind)->identity)
             code = add_channels(r, channels, &g, where, to);
@@ -279,8 +298,9 @@ static enum qr_code make_circuit(struct noise_reader *r, const struct qr_json *n
     for (unsigned i = 0; i < c->n_named; i++)
         if (c->column_names[i]) to->column_names[i] = qr_xstrdup(c->column_names[i]);
     to->n_named = c->n_named;
-    QR_TRY(copy_gates(r, after.s, to));
-    return read_readouts(r, qr_json_get(noise, "readout"), readout.s, to);
+    qr_circuit_copy_classical(to, c);
+    QR_TRY(read_readouts(r, qr_json_get(noise, "readout"), readout.s, to));
+    return copy_gates(r, after.s, to);
 }
 
 enum qr_code qr_noise_read(const struct qr_json *noise, const char *where, struct qr_circuit **c,

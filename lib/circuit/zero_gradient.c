@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "circuit/cone.h"
+#include "circuit/defer.h"
 
 /* Clears the parameter's flag; returns whether it was set. */
 static bool mark_parameter_used(uint32_t parameter, uint8_t *ret) {
@@ -30,10 +31,18 @@ static unsigned mark_gate_used(const struct qr_circuit *c, const struct qr_gate 
 
 void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs,
                               size_t n_obs, uint8_t *ret) {
-    struct qr_cone_finder *f = qr_cone_finder_new(c);
-    uint32_t *cone = qr_xcalloc(c->n_gates + 1, sizeof *cone);
+    struct qr_deferred *deferred = NULL;
     unsigned unseen = c->n_params;
     memset(ret, 1, c->n_params);
+    if (c->conditions.n) {
+        if (qr_circuit_defer(c, obs, n_obs, false, &deferred, QR_IGNORED) != QR_OK) {
+            memset(ret, 0, c->n_params);
+            return;
+        }
+        c = deferred->circuit;
+    }
+    struct qr_cone_finder *f = qr_cone_finder_new(c);
+    uint32_t *cone = qr_xcalloc(c->n_gates + 1, sizeof *cone);
     for (size_t r = 0; r < n_obs; r++)
         for (size_t t = 0; t < obs[r].n_terms && unseen; t++) {
             size_t n = qr_cone_find(f, &obs[r].terms[t], cone);
@@ -41,4 +50,5 @@ void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observ
         }
     free(cone);
     qr_cone_finder_free(f);
+    qr_deferred_free(deferred);
 }

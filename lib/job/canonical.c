@@ -39,6 +39,16 @@ static void put_arguments(struct qr_buf *b, const struct qr_gate_arg *a, unsigne
     qr_buf_puts(b, "\n");
 }
 
+/* The measured bit, and the condition. */
+static void put_bits(struct qr_buf *b, const struct qr_circuit *c, const struct qr_gate *g) {
+    if (g->bit) qr_buf_printf(b, " bit %u", g->bit - 1);
+    if (!g->condition) return;
+    qr_buf_puts(b, " if ");
+    put_qubits(b, &c->conditions.list[g->condition - 1].bits);
+    qr_buf_puts(b, "=");
+    put_qubits(b, &c->conditions.list[g->condition - 1].values);
+}
+
 static void put_channel(struct qr_buf *b, const struct qr_channel *c, const struct qr_gate *g) {
     size_t n = c->n_kraus * (c->info->n_targets == 1 ? 4u : 16u);
     qr_buf_printf(b, "channel %s %u %u", c->info->names[0], g->targets[0],
@@ -53,6 +63,7 @@ static void put_channel(struct qr_buf *b, const struct qr_channel *c, const stru
 static void put_gates(struct qr_buf *b, const struct qr_circuit *c) {
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];
+        put_bits(b, c, g);
         if (g->kind == QR_GATE_CHANNEL) {
             put_channel(b, &c->channels[g->channel], g);
             continue;

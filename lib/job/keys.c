@@ -390,6 +390,24 @@ static const struct qr_job_key noise_channel_keys[] = {
         OTHER("list of matrices", LIST_OF("1", "16", MATRIX)), .value = ""),
 };
 
+static const struct qr_job_key measure_keys[] = {
+    KEY("measure", "qubits, measured in the basis of Z",
+        OTHER("list of integers or texts", LIST(INDEX)), .required = true),
+    KEY("bits", "the bits that are set, one for each qubit; [] for none",
+        OTHER("list of integers or texts", LIST(INDEX)), .value = "the qubits' numbers"),
+    KEY("p_01", "probability of reading 1 for 0", OTHER("number or text", ANGLE),
+        .value = "that of the noise's readout, or 0"),
+    KEY("p_10", "probability of reading 0 for 1", OTHER("number or text", ANGLE),
+        .value = "that of the noise's readout, or 0"),
+};
+
+static const struct qr_job_key if_keys[] = {
+    KEY("if", "measured bits", OTHER("list of integers or texts", LIST(INDEX)), .required = true),
+    KEY("if_values", "the value of each bit at which the gates act: 0 or 1",
+        OTHER("list of integers or texts", LIST(INDEX)), .value = "1 for each bit"),
+    GATES_KEY("as in a repeat, noise channels too"),
+};
+
 static const struct qr_job_key noise_keys[] = {
     KEY("after",
         "by native gate (qring show draws them): CNOT, CZ, X, RX ...; *1, *2 on one or two qubits; "
@@ -745,6 +763,8 @@ const struct qr_job_object qr_job_objects[] = {
     OBJECT_AT("power", "model[].circuit.gates[]", ROWS(power_keys)),
     OBJECT_AT("gate", "model[].circuit.gates[]", ROWS(gate_keys)),
     OBJECT_AT("noise_channel", "model[].circuit.gates[]", ROWS(noise_channel_keys)),
+    OBJECT_AT("measure", "model[].circuit.gates[]", ROWS(measure_keys)),
+    OBJECT_AT("if", "model[].circuit.gates[]", ROWS(if_keys)),
     OBJECT_AT("noise", "model[].circuit.noise", ROWS(noise_keys)),
     OBJECT_AT("readout_error", "model[].circuit.noise.readout", ROWS(readout_error_keys)),
     OBJECT_AT("argument", "model[].circuit.gates[].angle", ROWS(argument_keys),

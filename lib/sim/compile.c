@@ -88,8 +88,11 @@ static struct qr_sim_plan *sim_new_plan(const struct qr_circuit *circuit, size_t
     p->zero_gradient = qr_xcalloc(p->n_params + 1, 1);
     p->engine_requested = opt->engine != QR_ENGINE_AUTO;
     p->method = opt->method;
-    p->n_trajectories = opt->n_trajectories ? opt->n_trajectories : QR_TRAJECTORIES;
     p->shots = opt->shots;
+    p->n_trajectories = opt->n_trajectories ? opt->n_trajectories
+                        : n_observables     ? QR_TRAJECTORIES
+                                            : p->shots; /* of independent strings */
+    if (!p->n_trajectories) p->n_trajectories = QR_TRAJECTORIES;
     if (p->shots && p->shots < p->n_trajectories) p->n_trajectories = p->shots;
     snprintf(p->why, sizeof p->why, "requested by name");
     return p;
@@ -166,6 +169,81 @@ static enum qr_code sim_choose_engine(struct qr_sim_plan *p, const struct qr_cir
         p->n_qubits, qr_buf_string(&why));
 }
 
+/* What is compiled. */
+struct sim_source {
+    const struct qr_circuit *circuit;
+    struct qr_lowered *lowered; /* owned by the plan, once there is one */
+    const struct qr_observable *obs;
+    size_t n_obs;
+    const struct qr_sim_options *opt;
+};
+
+/* The circuit that engines see, before measurements are deferred. */
+static const struct qr_circuit *plain_circuit(const struct sim_source *from) {
+    return from->lowered ? from->lowered->circuit : from->circuit;
+}
+
+/* deferred: NULL, or taken over on success */
+static enum qr_code sim_compile_one(const struct sim_source *from, struct qr_deferred *deferred,
+                                    struct qr_sim_plan **ret, struct qr_err *err) {
+    const struct qr_circuit *plain = deferred ? deferred->circuit : plain_circuit(from);
+    struct qr_sim_plan *p = sim_new_plan(plain, from->n_obs, from->opt);
+    p->lowered = from->lowered;
+    p->deferred = deferred;
+    qr_circuit_zero_gradient(plain, from->obs, from->n_obs, p->zero_gradient);
+    sim_set_channels(p, plain);
+    p->n_bits = plain->n_bits;
+    for (size_t i = 0; i < plain->conditions.n; i++)
+        (void)qr_conditions_add(&p->conditions, &plain->conditions.list[i]);
+    if (p->shots && plain->readout_errors) {
+        size_t bytes = p->n_qubits * sizeof *p->readout_errors;
+        p->readout_errors = qr_xcalloc(1, bytes);
+        memcpy(p->readout_errors, plain->readout_errors, bytes);
+    }
+    sim_set_wanted(p, from->circuit, from->obs, from->n_obs, from->opt->wanted);
+    enum qr_code code = sim_choose_engine(p, plain, from->obs, from->n_obs, from->opt->engine, err);
+    if (code == QR_OK) code = sim_check_memory(p, err);
+    if (code == QR_OK) {
+        *ret = p;
+        return QR_OK;
+    }
+    p->lowered = NULL;
+    p->deferred = NULL;
+    qr_plan_free(p);
+    return code;
+}
+
+/* Whether a plan with qubits in place of bits costs less than trajectories: n more qubits cost 2^n
+ * simulations. */
+static bool deferral_pays(const struct qr_sim_plan *p) {
+    if (p->n_channels) return p->engine != &qr_statevector_engine || !p->deferred->n_more;
+    return p->deferred->n_more < 32 && UINT32_C(1) << p->deferred->n_more <= p->n_trajectories;
+}
+
+/* Exact methods, and if that costs less any method, have qubits in place of measured bits. *ret
+ * NULL: another plan is needed. */
+static enum qr_code sim_compile_deferred(const struct sim_source *from, struct qr_sim_plan **ret,
+                                         struct qr_err *err) {
+    const struct qr_circuit *plain = plain_circuit(from);
+    struct qr_deferred *deferred;
+    bool any = from->opt->method == QR_METHOD_AUTO;
+    *ret = NULL;
+    if (!qr_circuit_measures(plain) || from->opt->method == QR_METHOD_TRAJECTORIES) return QR_OK;
+    enum qr_code code =
+        qr_circuit_defer(plain, from->obs, from->n_obs, from->opt->shots, &deferred, err);
+    if (code != QR_OK) return any ? QR_OK : code;
+    code = sim_compile_one(from, deferred, ret, err);
+    if (code != QR_OK) {
+        qr_deferred_free(deferred);
+        return any ? QR_OK : code;
+    }
+    if (!any || deferral_pays(*ret)) return QR_OK;
+    (*ret)->lowered = NULL;
+    qr_plan_free(*ret);
+    *ret = NULL;
+    return QR_OK;
+}
+
 enum qr_code qr_plan_compile(const struct qr_circuit *circuit,
                              const struct qr_observable *observables, size_t n_observables,
                              const struct qr_sim_options *opt, struct qr_sim_plan **ret,
@@ -178,22 +256,14 @@ enum qr_code qr_plan_compile(const struct qr_circuit *circuit,
                        "cannot simulate a circuit of %u qubits: 1 to %d are supported",
                        circuit->n_qubits, (int)QR_MAX_QUBITS);
     QR_TRY(sim_check_gates(circuit, err));
-    struct qr_lowered *lowered = qr_circuit_lower(circuit);
-    const struct qr_circuit *plain = lowered ? lowered->circuit : circuit;
-    struct qr_sim_plan *p = sim_new_plan(plain, n_observables, opt);
-    p->lowered = lowered;
-    qr_circuit_zero_gradient(plain, observables, n_observables, p->zero_gradient);
-    sim_set_channels(p, plain);
-    if (p->shots && plain->readout_errors) {
-        size_t bytes = p->n_qubits * sizeof *p->readout_errors;
-        p->readout_errors = qr_xcalloc(1, bytes);
-        memcpy(p->readout_errors, plain->readout_errors, bytes);
-    }
-    sim_set_wanted(p, circuit, observables, n_observables, opt->wanted);
-    enum qr_code code = sim_choose_engine(p, plain, observables, n_observables, opt->engine, err);
-    if (code == QR_OK) code = sim_check_memory(p, err);
-    if (code == QR_OK) *ret = p;
-    else qr_plan_free(p);
+    struct sim_source from = {.circuit = circuit,
+                              .lowered = qr_circuit_lower(circuit),
+                              .obs = observables,
+                              .n_obs = n_observables,
+                              .opt = opt};
+    enum qr_code code = sim_compile_deferred(&from, ret, err);
+    if (code == QR_OK && !*ret) code = sim_compile_one(&from, NULL, ret, err);
+    if (code != QR_OK) qr_lowered_free(from.lowered);
     return code;
 }
 
@@ -202,6 +272,8 @@ void qr_plan_free(struct qr_sim_plan *p) {
     if (p->engine) p->engine->plan_free(p);
     qr_plan_unfuse(p);
     qr_lowered_free(p->lowered);
+    qr_deferred_free(p->deferred);
+    free(p->conditions.list);
     for (size_t i = 0; i < p->n_channels; i++) qr_channel_fini(&p->channels[i]);
     free(p->channels);
     free(p->channel_needs);

@@ -111,7 +111,11 @@ static enum qr_code list_gates(struct qr_shift *s, const struct qr_circuit *c,
                                "rule; choose another gradient",
                                c->param_names[args[k].index]);
         if (g->kind == QR_GATE_CHANNEL || gate_is_constant(g)) qr_gate_list_add(list, g);
-        else QR_TRY(append_powers(list, g, err));
+        else {
+            size_t from = list->n;
+            QR_TRY(append_powers(list, g, err));
+            for (; from < list->n; from++) list->gates[from].condition = g->condition;
+        }
     }
     for (size_t i = 0; i < list->n; i++)
         for (unsigned k = 0; k < list->gates[i].n_args; k++)
@@ -129,9 +133,9 @@ static struct qr_circuit *circuit_of_list(const struct qr_shift *s, const struct
         (void)qr_circuit_param(to, name);
     }
     for (size_t i = 0; i < c->n_channels; i++) (void)qr_circuit_channel(to, &c->channels[i]);
+    qr_circuit_copy_classical(to, c);
     for (size_t i = 0; i < list->n; i++)
         QR_ASSERT(qr_circuit_add(to, &list->gates[i], QR_IGNORED) == QR_OK);
-    qr_circuit_copy_readout_errors(to, c);
     return to;
 }
 

@@ -160,11 +160,28 @@ bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
     return true;
 }
 
+/* The measured bits in a string with further qubits; bit 0 is the most significant. */
+static uint64_t sim_bits(const struct qr_sim_plan *p, uint64_t string) {
+    uint64_t bits = 0;
+    for (unsigned i = 0; i < p->deferred->n_bits; i++) {
+        unsigned q = p->deferred->place[i];
+        bits = bits << 1 | (q == QR_NO_PLACE ? 0 : string >> (p->n_qubits - 1 - q) & 1);
+    }
+    return bits;
+}
+
 bool qr_sim_sample(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
-                   const double *x, size_t x_stride, size_t n_samples, uint64_t *ret) {
-    QR_ASSERT(b->plan->shots);
+                   const double *x, size_t x_stride, size_t n_samples, uint64_t *ret,
+                   uint64_t *ret_bits) {
+    const struct qr_sim_plan *p = b->plan;
+    QR_ASSERT(p->shots);
     x = sim_lower(b, ws, x, &x_stride, n_samples);
-    return b->plan->engine->sample(b, ws, pool, x, x_stride, n_samples, ret);
+    bool fine = p->engine->sample(b, ws, pool, x, x_stride, n_samples, ret, ret_bits);
+    for (size_t i = 0; p->deferred && i < n_samples * p->shots; i++) {
+        if (ret_bits) ret_bits[i] = sim_bits(p, ret[i]);
+        ret[i] >>= p->deferred->n_more;
+    }
+    return fine;
 }
 
 void qr_sim_states(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,

@@ -136,12 +136,14 @@ QR_MUST_CHECK bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_w
  * before those of the next.
  *
  * Args:     x, x_stride, n_samples  as in qr_sim_forward
- *           ret  n_samples * shots strings: bit n_qubits - 1 - q is that of qubit q
+ *           ret       n_samples * shots strings: bit n_qubits - 1 - q is that of qubit q
+ *           ret_bits  as many sets of the circuit's measured bits, at most 64: bit 0 is the most
+ *                     significant of n_bits; NULL: not wanted
  * Returns:  false: a number is not finite
  */
 QR_MUST_CHECK bool qr_sim_sample(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                                  struct qr_pool *pool, const double *x, size_t x_stride,
-                                 size_t n_samples, uint64_t *ret);
+                                 size_t n_samples, uint64_t *ret, uint64_t *ret_bits);
 
 /* Computes the final states of a micro-batch, for a plan with QR_ENGINE_STATEVECTOR.
  *

@@ -8,7 +8,8 @@
 #include "sim/kernels/isa.h"
 
 /* How noise channels are simulated. AUTO: EXACT unless TRAJECTORIES cost much less. EXACT: channels
- * as Pauli transfer matrices, by the cones or the density engine. DENSITY: by the latter. */
+ * as Pauli transfer matrices, by the cones or the density engine; measured bits as further qubits
+ * (circuit/defer.h). DENSITY: by the latter. */
 enum qr_method { QR_METHOD_AUTO, QR_METHOD_EXACT, QR_METHOD_DENSITY, QR_METHOD_TRAJECTORIES };
 extern const char *const qr_method_names[4];
 enum { QR_TRAJECTORIES = 128 }; /* the default number for each sample */
@@ -31,8 +32,9 @@ struct qr_sim_options {
     /* n_columns of the circuit, 0 or 1: compute derivatives by this input. NULL: by none. Read only
      * while compiling. */
     const uint8_t *wanted;
-    enum qr_method method;   /* of circuits with noise channels; ignored without */
-    unsigned n_trajectories; /* per sample; 0: QR_TRAJECTORIES */
+    enum qr_method method; /* of circuits with noise channels; ignored without */
+    /* per sample; 0: QR_TRAJECTORIES, and without observables one for each of the shots */
+    unsigned n_trajectories;
     /* Read-outs are means of so many bit strings, drawn from the state in the basis of each set of
      * observables that can be measured together; 0: exact expectation values. Derivatives stay
      * those of the exact expectation values (of the trajectories). Needs a state vector. */

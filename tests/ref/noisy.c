@@ -69,6 +69,10 @@ unsigned noisy_kraus(const struct qr_channel *c, const double *a, amp *ret) {
         return n;
     }
     if (c->info->n_targets == 2) return two_qubit_kraus(name, a, ret);
+    if (strcmp(name, "Measure") == 0) {
+        n = add_one(ret, n, 1, (amp[]){1, 0, 0, 0});
+        return add_one(ret, n, 1, (amp[]){0, 0, 0, 1});
+    }
     if (strcmp(name, "PhaseDamping") == 0) {
         n = add_one(ret, n, 1, (amp[]){1, 0, 0, sqrt(1 - a[0])});
         return add_one(ret, n, 1, (amp[]){0, 0, 0, sqrt(a[0])});
@@ -138,32 +142,145 @@ static double value(const struct qr_circuit *c, const struct qr_gate_arg *a, con
                : qr_gate_arg_value(a, theta, x);
 }
 
-void noisy_density(const struct qr_circuit *c, const double *theta, const double *x, amp *rho) {
-    static amp whole[MAX_DIM * MAX_DIM], next[MAX_DIM * MAX_DIM];
+/* A density matrix for each value of the measured bits; their traces are the probabilities. */
+struct branches {
+    size_t n;
+    uint64_t *bits;
+    amp *rho; /* n * dim * dim */
+};
+
+static amp *branch_of(struct branches *to, uint64_t bits, size_t size) {
+    size_t i = 0;
+    while (i < to->n && to->bits[i] != bits) i++;
+    if (i < to->n) return to->rho + i * size;
+    to->bits = qr_xreallocarray(to->bits, to->n + 1, sizeof *to->bits);
+    to->rho = qr_xreallocarray(to->rho, (to->n + 1) * size, sizeof *to->rho);
+    to->bits[to->n] = bits;
+    memset(to->rho + to->n * size, 0, size * sizeof *to->rho);
+    return to->rho + to->n++ * size;
+}
+
+static bool acts(const struct qr_circuit *c, const struct qr_gate *g, uint64_t bits) {
+    const struct qr_condition *on = &c->conditions.list[g->condition - 1];
+    bool all = true;
+    for (unsigned b = 0; b < c->n_bits && g->condition; b++)
+        if (qr_qubits_has(&on->bits, b))
+            all &= (bits >> (c->n_bits - 1 - b) & 1) == qr_qubits_has(&on->values, b);
+    return all;
+}
+
+/* Operators of a gate or channel, and for a measurement what each reads. */
+static unsigned operators(const struct qr_circuit *c, const struct qr_gate *g, const double *theta,
+                          const double *x, amp *whole, int *ret_read) {
+    const struct qr_channel *n = g->kind == QR_GATE_CHANNEL ? &c->channels[g->channel] : NULL;
+    size_t size = (size_t)1 << 2 * c->n_qubits;
+    double a[QR_CHANNEL_ARGS] = {0};
+    amp kraus[32 * 16] = {0};
+    unsigned all = 1;
+    for (unsigned k = 0; k < (n ? n->info->n_args : g->n_args); k++)
+        a[k] = value(c, n ? &n->args[k] : &g->args[k], theta, x);
+    for (unsigned k = 0; k < 32; k++) ret_read[k] = -1;
+    if (!n) {
+        ref_gate_full(g, c->n_qubits, a, whole);
+        return 1;
+    }
+    if (g->bit) { /* state s is read as r */
+        const double p[4] = {1 - a[0], a[0], a[1], 1 - a[1]};
+        for (all = 0; all < 4; all++) {
+            kraus[all * 16 + (all < 2 ? 0 : 3)] = sqrt(p[all]);
+            ret_read[all] = all & 1;
+        }
+    } else {
+        all = noisy_kraus(n, a, kraus);
+    }
+    for (unsigned k = 0; k < all; k++)
+        widen(kraus + k * 16, g->targets, g->n_targets, c->n_qubits, whole + k * size);
+    return all;
+}
+
+/* The least probability of an outcome of a measurement or reset and those before; not of those that
+ * are 0 but for rounding. */
+static double least_outcome(const struct qr_circuit *c, const struct qr_gate *g, const amp *rho) {
+    unsigned dim = 1u << c->n_qubits, at = c->n_qubits - 1 - g->targets[0];
+    double p[2] = {0, 0}, least = 1;
+    for (unsigned s = 0; s < dim; s++) p[s >> at & 1] += creal(rho[s * dim + s]);
+    for (int k = 0; k < 2; k++)
+        if (p[k] > 1e-20 && p[k] < least) least = p[k];
+    if (!g->bit) return least;
+    const struct qr_gate_arg *errors = c->channels[g->channel].args;
+    for (int k = 0; k < 2; k++) /* of the generator, which are constant */
+        if (errors[k].scale > 0) least *= errors[k].scale;
+    return least;
+}
+
+static struct branches evolve(const struct qr_circuit *c, const double *theta, const double *x,
+                              double *ret_least) {
     unsigned dim = 1u << c->n_qubits;
-    size_t bytes = (size_t)dim * dim * sizeof *rho;
-    memset(rho, 0, bytes);
-    rho[0] = 1;
+    size_t size = (size_t)dim * dim;
+    struct branches now = {0};
+    amp *whole = qr_xcalloc(32 * size, sizeof *whole);
+    branch_of(&now, 0, size)[0] = 1;
+    *ret_least = 1;
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];
-        memset(next, 0, bytes);
-        if (g->kind == QR_GATE_CHANNEL) {
-            const struct qr_channel *n = &c->channels[g->channel];
-            amp kraus[32 * 16];
-            double a[QR_CHANNEL_ARGS];
-            for (unsigned k = 0; k < n->info->n_args; k++) a[k] = value(c, &n->args[k], theta, x);
-            for (unsigned k = 0, all = noisy_kraus(n, a, kraus); k < all; k++) {
-                widen(kraus + k * 16, g->targets, g->n_targets, c->n_qubits, whole);
-                add_conjugated(whole, rho, dim, next);
+        struct branches next = {0};
+        int read[32];
+        unsigned all = operators(c, g, theta, x, whole, read);
+        const struct qr_channel_info *info =
+            g->kind == QR_GATE_CHANNEL ? c->channels[g->channel].info : NULL;
+        bool decides = info && (info->measures || strcmp(info->names[0], "Reset") == 0);
+        for (size_t k = 0; k < now.n; k++) {
+            if (!acts(c, g, now.bits[k])) {
+                amp *to = branch_of(&next, now.bits[k], size);
+                for (size_t e = 0; e < size; e++) to[e] += now.rho[k * size + e];
+                continue;
             }
-        } else {
-            double a[2] = {0, 0};
-            for (unsigned k = 0; k < g->n_args; k++) a[k] = value(c, &g->args[k], theta, x);
-            ref_gate_full(g, c->n_qubits, a, whole);
-            add_conjugated(whole, rho, dim, next);
+            double least = decides ? least_outcome(c, g, now.rho + k * size) : 1;
+            if (least < *ret_least) *ret_least = least;
+            for (unsigned m = 0; m < all; m++) {
+                uint64_t bits = now.bits[k];
+                uint64_t bit = read[m] < 0 ? 0 : UINT64_C(1) << (c->n_bits - g->bit);
+                bits = read[m] == 1 ? bits | bit : bits & ~bit;
+                add_conjugated(whole + m * size, now.rho + k * size, dim,
+                               branch_of(&next, bits, size));
+            }
         }
-        memcpy(rho, next, bytes);
+        free(now.bits);
+        free(now.rho);
+        now = next;
     }
+    free(whole);
+    return now;
+}
+
+void noisy_density(const struct qr_circuit *c, const double *theta, const double *x, amp *rho) {
+    size_t size = (size_t)1 << 2 * c->n_qubits;
+    double least;
+    struct branches b = evolve(c, theta, x, &least);
+    memset(rho, 0, size * sizeof *rho);
+    for (size_t i = 0; i < b.n * size; i++) rho[i % size] += b.rho[i];
+    free(b.bits);
+    free(b.rho);
+}
+
+double noisy_least_outcome(const struct qr_circuit *c, const double *theta, const double *x) {
+    double least;
+    struct branches b = evolve(c, theta, x, &least);
+    free(b.bits);
+    free(b.rho);
+    return least;
+}
+
+void noisy_bits(const struct qr_circuit *c, const double *theta, const double *x, double *ret) {
+    unsigned dim = 1u << c->n_qubits;
+    double least;
+    struct branches b = evolve(c, theta, x, &least);
+    memset(ret, 0, (dim << c->n_bits) * sizeof *ret);
+    for (size_t i = 0; i < b.n; i++)
+        for (unsigned s = 0; s < dim; s++)
+            ret[(s << c->n_bits) + b.bits[i]] += creal(b.rho[(i * dim + s) * dim + s]);
+    free(b.bits);
+    free(b.rho);
 }
 
 void noisy_expectation(const struct qr_circuit *c, const double *theta, const double *x,
@@ -252,6 +369,46 @@ struct qr_circuit *noisy_random_circuit(uint64_t seed, unsigned n_qubits, unsign
         }
     }
     qr_circuit_free(plain);
+    return c;
+}
+
+/* Whether the condition of a channel has an exact equivalent on two qubits. */
+static bool simple_channel(const struct qr_circuit *c, const struct qr_gate *g) {
+    const struct qr_channel *n = &c->channels[g->channel];
+    return g->n_targets == 1 && qr_channel_is_constant(n) && !n->info->measures;
+}
+
+struct qr_circuit *noisy_with_measurements(uint64_t seed, const struct qr_circuit *from,
+                                           unsigned n_bits, bool once, bool any_channel) {
+    struct qr_circuit *c = qr_circuit_copy(from);
+    uint64_t s = seed * 524287 + 11;
+    c->n_gates = 0;
+    for (size_t i = 0; i < from->n_gates; i++) {
+        struct qr_gate g = from->gates[i];
+        const struct qr_channel *n = g.kind == QR_GATE_CHANNEL ? &c->channels[g.channel] : NULL;
+        bool condition = uniform(&s, 0, 1) < 0.5 && c->n_bits && !(n && n->info->measures) &&
+                         (!n || any_channel || simple_channel(c, &g));
+        struct qr_condition on = {{{0}}, {{0}}};
+        for (unsigned b = 0; b < c->n_bits && condition; b++) {
+            bool one = n && !any_channel && !qr_qubits_is_empty(&on.bits);
+            if (!qr_qubits_has(&c->measured, b) || one || uniform(&s, 0, 1) < 0.4) continue;
+            qr_qubits_add(&on.bits, b);
+            if (uniform(&s, 0, 1) < 0.6) qr_qubits_add(&on.values, b);
+        }
+        if (!qr_qubits_is_empty(&on.bits)) g.condition = qr_conditions_add(&c->conditions, &on);
+        if (qr_circuit_add(c, &g, QR_IGNORED) != QR_OK) abort();
+        if (uniform(&s, 0, 1) > 0.4 || (once && c->n_bits == n_bits)) continue;
+        struct qr_channel m = {.info = qr_channel_info_of("Measure", 1)};
+        for (unsigned k = 0; k < 2 && uniform(&s, 0, 1) < 0.4; k++)
+            m.args[k].scale = uniform(&s, 0.1, 0.4);
+        struct qr_gate measure = {.kind = QR_GATE_CHANNEL,
+                                  .n_targets = 1,
+                                  .targets = {(uint16_t)uniform(&s, 0, c->n_qubits - 1e-9)},
+                                  .bit = once ? (uint16_t)(c->n_bits + 1)
+                                              : (uint16_t)(1 + uniform(&s, 0, n_bits - 1e-9)),
+                                  .channel = qr_circuit_channel(c, &m)};
+        if (qr_circuit_add(c, &measure, QR_IGNORED) != QR_OK) abort();
+    }
     return c;
 }
 

@@ -1,11 +1,12 @@
-/* Noise channels in gate lists: every kind is read and written again; transfer matrices, Pauli
- * errors and Kraus operators against operators of the textbook; derivatives by finite differences;
- * what is refused, and why; drawings. */
+/* Noise channels and measurements in gate lists: every kind is read and written again; transfer
+ * matrices, Pauli errors and Kraus operators against operators of the textbook; derivatives by
+ * finite differences; what is refused, and why; drawings. */
 #include "base/mem.h"
 #include "circuit/channel.h"
 #include "circuit/circuit_json.h"
 #include "circuit/cone.h"
 #include "tests/ref/noisy.h"
+#include "tests/same_circuit.h"
 #include "tests/t.h"
 
 #include <math.h>
@@ -295,11 +296,101 @@ static void noise(void) {
     }
 }
 
+/* ---- measurements ---- */
+
+static void measurements(void) {
+    static const char text[] =
+        "{\"qubits\": 3, \"gates\": [{\"gate\": \"H\", \"qubits\": [0]},"
+        "{\"measure\": [0, 1], \"bits\": [4, 2], \"p_01\": 0.1, \"p_10\": \"p\"},"
+        "{\"if\": [4], \"gates\": [{\"gate\": \"CNOT\", \"qubits\": [1, 2]},"
+        "  {\"if\": [2], \"if_values\": [0], \"gates\": [{\"gate\": \"RX\", \"qubits\": [2], "
+        "\"angle\": \"w\"}]}, {\"channel\": \"Reset\", \"qubits\": [0]}]},"
+        "{\"measure\": [2]}, {\"measure\": [0], \"bits\": []},"
+        "{\"repeat\": 2, \"index\": \"i\", \"gates\": [{\"measure\": [\"i\"], \"bits\": [\"i\"]},"
+        "  {\"if\": [\"i\"], \"gates\": [{\"gate\": \"X\", \"qubits\": [\"i\"]}]}]}]%s}";
+    static const char noise[] = ", \"noise\": {\"after\": {\"CNOT\": {\"channel\": \"BitFlip\", "
+                                "\"p\": 0.1}}, \"readout\": {\"p_01\": 0.25, \"p_10\": 0.5}}";
+    struct qr_err err;
+    for (int noisy = 0; noisy < 2; noisy++) {
+        qr_auto(qr_free_p) char *whole = qr_xasprintf(text, noisy ? noise : "");
+        struct qr_circuit *c = circuit_of(whole, &err);
+        CHECK(c, "%s", err.msg);
+        if (!c) return;
+        CHECK(c->n_bits == 5 && qr_circuit_measures(c) && c->n_gates == (noisy ? 14 : 12),
+              "%u, %zu", c->n_bits, c->n_gates);
+        const struct qr_gate *g = c->gates;
+        CHECK(g[1].bit == 5 && g[2].bit == 3 && g[2].targets[0] == 1);
+        CHECK(c->channels[g[1].channel].args[0].scale == 0.1 && c->n_params == 2);
+        const struct qr_condition *on = &c->conditions.list[g[3].condition - 1];
+        CHECK(g[3].condition && on->bits.word[0] == 16 && on->values.word[0] == 16);
+        for (int k = 4; k < 6 && noisy; k++) /* noise of a gate that acts if bit 4 is 1 */
+            CHECK(g[k].kind == QR_GATE_CHANNEL && g[k].condition == g[3].condition);
+        g += noisy ? 2 : 0;
+        on = &c->conditions.list[g[4].condition - 1];
+        CHECK(on->bits.word[0] == 20 && on->values.word[0] == 16 && g[4].kind == QR_GATE_X);
+        on = &c->conditions.list[g[5].condition - 1];
+        CHECK(g[5].kind == QR_GATE_CHANNEL && on->bits.word[0] == 16 && on->values.word[0] == 16);
+        CHECK(g[6].bit == 3 && g[7].bit == 0 && g[8].bit == 1 && g[11].condition);
+        CHECK(c->channels[g[6].channel].args[1].scale == (noisy ? 0.5 : 0)); /* of the read-outs */
+        struct qr_buf out = {0};
+        struct qr_json_writer w = qr_json_writer(&out, 1);
+        qr_circuit_put_json(c, &w);
+        struct qr_circuit *back = circuit_of(qr_buf_string(&out), &err), *copy = qr_circuit_copy(c);
+        CHECK(back && same_circuit(back, c) && same_circuit(copy, c), "%s", qr_buf_string(&out));
+        char *drawing = qr_circuit_draw(c, NULL, 0, QR_DRAWING_TEXT, 200);
+        CHECK(strstr(drawing, "M→c4(0.1,p)") && strstr(drawing, "RX?!c2c4(w)"), "%s", drawing);
+        free(drawing);
+        qr_buf_free(&out);
+        qr_circuit_free(back);
+        qr_circuit_free(copy);
+        qr_circuit_free(c);
+    }
+}
+
+static void refused_measurements(void) {
+    static const struct {
+        const char *items, *says;
+    } rows[] = {
+        {"{\"if\": [0], \"gates\": [{\"gate\": \"X\", \"qubits\": [1]}]}",
+         "gate 0 (X): depends on bit 0, which was not measured before"},
+        {"{\"measure\": [0, 1], \"bits\": [0]}", "measures 2 qubits into 1 bits"},
+        {"{\"measure\": [0, 1], \"bits\": [0, 0]}", "bit 0 is given twice"},
+        {"{\"measure\": [0], \"bits\": [1024]}", "circuit.gates[0].bits[0]"},
+        {"{\"measure\": []}", "measures 0 qubits"},
+        {"{\"measure\": [0], \"p_01\": 0.6, \"p_10\": 0.5}", "probabilities with a sum above 1"},
+        {"{\"measure\": [0], \"qubits\": [0]}", "unknown key 'qubits'"},
+        {"{\"channel\": \"Measure\", \"qubits\": [0]}", "a measurement is {\"measure\": [qubits]"},
+        {"{\"measure\": [0]}, {\"if\": [], \"gates\": [{\"gate\": \"X\", \"qubits\": [1]}]}",
+         "circuit.gates[1].if is empty"},
+        {"{\"measure\": [0]}, {\"if\": [0], \"if_values\": [0, 1], \"gates\": [{\"gate\": "
+         "\"X\", \"qubits\": [1]}]}",
+         "has 1 bits, but 2 if_values"},
+        {"{\"measure\": [0]}, {\"if\": [0], \"gates\": [{\"measure\": [1]}]}",
+         "a measurement cannot depend on bits"},
+        {"{\"measure\": [0]}, {\"if\": [0], \"gates\": [{\"if\": [0], \"gates\": [{\"gate\": "
+         "\"X\", \"qubits\": [1]}]}]}",
+         "bit 0 is a bit of an enclosing item already"},
+        {"{\"adjoint\": true, \"gates\": [{\"measure\": [0]}]}", "cannot be inverted"},
+        {"{\"control\": [1], \"gates\": [{\"measure\": [0]}]}", "cannot be controlled"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        qr_auto(qr_free_p) char *text =
+            qr_xasprintf("{\"qubits\": 2, \"gates\": [%s]}", rows[i].items);
+        struct qr_err err = {0};
+        struct qr_circuit *c = circuit_of(text, &err);
+        CHECK(!c && err.code == QR_INVALID_ARGUMENT && strstr(err.msg, rows[i].says), "%s: %s",
+              text, err.msg);
+        qr_circuit_free(c);
+    }
+}
+
 int main(void) {
     noise();
     round_trip();
     refusals();
     numbers();
     cones();
+    measurements();
+    refused_measurements();
     return t_end();
 }

@@ -27,9 +27,9 @@ static void unitary(const struct qr_circuit *c, const double *theta, const doubl
     struct qr_err err = {0};
     for (uint16_t q = 0; q < c->n_qubits; q++) {
         const struct qr_gate_arg one = {.scale = 1};
-        const struct qr_gate h = {QR_GATE_H, 1, 1, {q}, {one}, .global_shift = 0},
+        const struct qr_gate h = {QR_GATE_H, 1, 1, {q}, .args = {one}, .global_shift = 0},
                              cnot = {
-                                 QR_GATE_CNOT,     2, 1, {q, (uint16_t)(q + c->n_qubits)}, {one},
+                                 QR_GATE_CNOT,     2, 1, {q, (uint16_t)(q + c->n_qubits)}, .args = {one},
                                  .global_shift = 0};
         CHECK(!qr_circuit_add(both, &h, &err) && !qr_circuit_add(both, &cnot, &err), "%s", err.msg);
     }
@@ -238,7 +238,7 @@ static void mapped_names(void) {
     struct qr_err err = {0};
     struct qr_buf text;
     for (unsigned i = 0; i < COUNT(names); i++) {
-        struct qr_gate g = {QR_GATE_X, 1, 1, {0}, {{QR_ARG_PARAMETER, 1, i}}, .global_shift = 0};
+        struct qr_gate g = {QR_GATE_X, 1, 1, {0}, .args = {{QR_ARG_PARAMETER, 1, i}}, .global_shift = 0};
         qr_circuit_param(c, names[i]);
         CHECK(!qr_circuit_add(c, &g, &err), "%s", err.msg);
     }

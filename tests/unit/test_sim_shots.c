@@ -1,6 +1,6 @@
 /* Bit strings drawn from states: their frequencies against the diagonal of whole density matrices,
- * with and without noise and read-out errors; read-outs as means over shots; the same strings alone
- * and beside other samples, and in both precisions. */
+ * with and without noise and read-out errors; strings and measured bits together; read-outs as
+ * means over shots; the same strings alone and beside other samples, and in both precisions. */
 #include "base/mem.h"
 #include "sim/sim.h"
 #include "tests/ref/dense.h"
@@ -33,7 +33,7 @@ static struct sampled sampled_new(uint64_t seed, bool noisy) {
 
 /* Samples first .. first + n - 1 of p; their numbers are those of their data. */
 static void strings_of(const struct sampled *p, struct qr_sim_options opt, size_t first, size_t n,
-                       uint64_t *ret) {
+                       uint64_t *ret, uint64_t *ret_bits) {
     static const uint32_t numbers[] = {7, 5, 9};
     struct qr_sim_plan *plan;
     struct qr_sim_workspace *ws;
@@ -43,7 +43,8 @@ static void strings_of(const struct sampled *p, struct qr_sim_options opt, size_
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
     qr_sim_bind(b, p->theta, NULL);
     qr_sim_set_draw(ws, &(struct qr_sim_draw){.key = 12345, .sample = numbers + first});
-    CHECK(qr_sim_sample(b, ws, NULL, p->x + first * p->c->n_columns, p->c->n_columns, n, ret));
+    CHECK(qr_sim_sample(b, ws, NULL, p->x + first * p->c->n_columns, p->c->n_columns, n, ret,
+                        ret_bits));
     qr_sim_bound_free(b);
     qr_sim_workspace_free(ws);
     qr_sim_plan_free(plan);
@@ -101,7 +102,7 @@ static void frequencies(bool noisy) {
                                      .isa = qr_isa_best(),
                                      .n_trajectories = noisy ? SHOTS / 2 : 0,
                                      .shots = SHOTS};
-        strings_of(&p, opt, 0, 3, all);
+        strings_of(&p, opt, 0, 3, all, NULL);
         for (size_t s = 0; s < 3; s++) {
             double expected[1 << NOISY_MAX_QUBITS];
             expected_of(&p, s, expected);
@@ -109,14 +110,53 @@ static void frequencies(bool noisy) {
             if (z > worst) worst = z;
             CHECK(z < 5.5, "seed %d, sample %zu: %.1f standard deviations", (int)seed, s, z);
         }
-        strings_of(&p, opt, 1, 1, one);
+        strings_of(&p, opt, 1, 1, one, NULL);
         CHECK(memcmp(one, all + SHOTS, sizeof one) == 0, "seed %d", (int)seed);
         opt.isa = QR_ISA_PORTABLE;
-        strings_of(&p, opt, 0, 3, wide);
+        strings_of(&p, opt, 0, 3, wide, NULL);
         CHECK(memcmp(wide, all, sizeof all) == 0, "seed %d: other strings", (int)seed);
         qr_circuit_free(p.c);
     }
     printf("chi-square%s: at most %.1f standard deviations\n", noisy ? " with noise" : "", worst);
+}
+
+/* Strings and measured bits together: with qubits in place of bits where that costs less, and by
+ * trajectories. */
+static void measured_bits(void) {
+    static uint64_t strings[3 * SHOTS], bits[3 * SHOTS];
+    double worst = 0;
+    unsigned n_deferred = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        unsigned n = 1 + seed % 3;
+        struct qr_circuit *plain = seed % 2 ? ref_random_circuit(seed, n, 8 + seed % 7)
+                                            : noisy_random_circuit(seed, n, 8 + seed % 7, 3);
+        struct sampled p = {.c = noisy_with_measurements(seed, plain, 3, false, true)};
+        noisy_random_parameters(seed + 1, p.c, p.theta);
+        ref_random_numbers(seed + 2, 3 * n, -1, 1, p.x);
+        for (int trajectories = 0; trajectories < 2; trajectories++) {
+            struct qr_sim_options opt = {.precision = QR_DOUBLE,
+                                         .isa = qr_isa_best(),
+                                         .method =
+                                             trajectories ? QR_METHOD_TRAJECTORIES : QR_METHOD_AUTO,
+                                         .shots = SHOTS};
+            strings_of(&p, opt, 0, 3, strings, bits);
+            for (size_t s = 0; s < 3; s++) {
+                double expected[1 << NOISY_MAX_QUBITS];
+                noisy_bits(p.c, p.theta, p.x + s * p.c->n_columns, expected);
+                for (size_t i = s * SHOTS; i < (s + 1) * SHOTS; i++)
+                    strings[i] = strings[i] << p.c->n_bits | bits[i];
+                double z = chi_square(strings + s * SHOTS, expected, 1u << (n + p.c->n_bits));
+                if (z > worst) worst = z;
+                CHECK(z < 5.5, "seed %d, %s, sample %zu: %.1f standard deviations", (int)seed,
+                      trajectories ? "trajectories" : "auto", s, z);
+            }
+        }
+        n_deferred += p.c->n_bits > 0 && !qr_circuit_is_noisy(plain);
+        qr_circuit_free(plain);
+        qr_circuit_free(p.c);
+    }
+    CHECK(n_deferred > 5, "%u", n_deferred);
+    printf("measured bits: at most %.1f standard deviations\n", worst);
 }
 
 /* Means over shots against exact read-outs: each string gives -1 or 1 for a term, so the standard
@@ -161,6 +201,7 @@ static void means(void) {
 int main(void) {
     frequencies(false);
     frequencies(true);
+    measured_bits();
     means();
     return t_end();
 }

@@ -71,7 +71,8 @@ struct qr_sim_engine {
                      qr_fixed *ret_grad, double *ret_dx);
     /* As qr_sim_sample; NULL: not supported. */
     bool (*sample)(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
-                   const double *x, size_t x_stride, size_t n_samples, uint64_t *ret);
+                   const double *x, size_t x_stride, size_t n_samples, uint64_t *ret,
+                   uint64_t *ret_bits);
     /* As qr_sim_states; NULL: not supported. */
     void (*states)(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
                    const double *x, size_t x_stride, size_t n_samples, double *ret);

@@ -15,8 +15,9 @@ struct gates {
 
 struct draft {
     uint8_t q[2];
-    bool plain;  /* no controls outside the frame, and no branch, so gates may be added */
+    bool plain;  /* no outer controls, condition or branch, so gates may be added */
     bool branch; /* a channel that is no list of Pauli errors */
+    uint32_t condition;
     uint64_t controls, control_values;
     struct gates ops;
 };
@@ -167,20 +168,22 @@ static void fuse_two(struct fuser *f, uint32_t gate, unsigned a, unsigned b) {
     free(ops.gates);
 }
 
-static void fuse_controlled(struct fuser *f, uint32_t gate, uint64_t qubits) {
+/* A gate with controls outside the frame, a gate or channel with a condition, and a channel that is
+ * no list of Pauli errors (a branch) are alone in their fused gates. */
+static void fuse_alone(struct fuser *f, uint32_t gate, bool branch) {
     const struct qr_gate *g = &f->c->gates[gate];
+    uint64_t qubits = qr_gate_mask(g), outer = qr_qubits_mask(&g->controls);
+    unsigned a = g->targets[0], b = g->n_targets == 2 ? g->targets[1]
+                                    : outer           ? (unsigned)__builtin_ctzll(outer)
+                                    : (a ^ 1) < f->n  ? a ^ 1
+                                                      : a - 1;
+    if (g->n_targets == 1) outer &= outer - 1;
     for (unsigned q = 0; q < f->n; q++)
         if (qubits >> q & 1) fuser_flush(f, q);
-    unsigned a = g->targets[0], b;
-    uint64_t outer = qr_qubits_mask(&g->controls);
-    if (g->n_targets == 2) {
-        b = g->targets[1];
-    } else {
-        b = (unsigned)__builtin_ctzll(outer);
-        outer &= outer - 1;
-    }
     struct draft *d = fuser_new_draft(f, a, b);
     d->plain = false;
+    d->branch = branch;
+    d->condition = g->condition;
     d->controls = outer;
     d->control_values = qr_qubits_mask(&g->control_values) & outer;
     gates_push(f, &d->ops, gate);
@@ -188,25 +191,12 @@ static void fuse_controlled(struct fuser *f, uint32_t gate, uint64_t qubits) {
         if (qubits >> q & 1) f->last[q] = (int64_t)f->n_drafts - 1;
 }
 
-/* A channel that is no list of Pauli errors is alone. */
-static void fuse_branch(struct fuser *f, uint32_t gate) {
-    const struct qr_gate *g = &f->c->gates[gate];
-    unsigned a = g->targets[0], b = g->n_targets == 2 ? g->targets[1]
-                                    : (a ^ 1) < f->n  ? a ^ 1
-                                                      : a - 1;
-    for (unsigned k = 0; k < g->n_targets; k++) fuser_flush(f, g->targets[k]);
-    struct draft *d = fuser_new_draft(f, a, b);
-    d->plain = false;
-    d->branch = true;
-    gates_push(f, &d->ops, gate);
-    for (unsigned k = 0; k < g->n_targets; k++) f->last[g->targets[k]] = (int64_t)f->n_drafts - 1;
-}
-
 static void fuse_gate(struct fuser *f, uint32_t gate) {
     const struct qr_gate *g = &f->c->gates[gate];
     if (g->kind == QR_GATE_CHANNEL) {
         const struct qr_channel_info *info = f->c->channels[g->channel].info;
-        if (info->damping || info->kraus) fuse_branch(f, gate);
+        bool branch = info->damping || info->kraus;
+        if (branch || g->condition) fuse_alone(f, gate, branch);
         else if (g->n_targets == 1) fuse_one(f, gate, g->targets[0]);
         else fuse_two(f, gate, g->targets[0], g->targets[1]);
         return;
@@ -214,11 +204,11 @@ static void fuse_gate(struct fuser *f, uint32_t gate) {
     if (qr_gate_info(g->kind)->identity) return;
     uint64_t qubits = qr_gate_mask(g);
     unsigned n = (unsigned)__builtin_popcountll(qubits);
-    if (n == 1) fuse_one(f, gate, g->targets[0]);
-    else if (n == 2)
+    if (g->condition || n > 2) fuse_alone(f, gate, false);
+    else if (n == 1) fuse_one(f, gate, g->targets[0]);
+    else
         fuse_two(f, gate, (unsigned)__builtin_ctzll(qubits),
                  63 - (unsigned)__builtin_clzll(qubits));
-    else fuse_controlled(f, gate, qubits);
 }
 
 /* ---- drafts to plan ---- */
@@ -379,8 +369,10 @@ static void emit_channel(struct qr_sim_plan *p, const struct fuser *f, const str
                          uint32_t gate, uint32_t op, uint32_t n_sites) {
     const struct qr_gate *g = &f->c->gates[gate];
     struct qr_plan_noise *noise = &p->noise[p->n_noise++];
-    *noise = (struct qr_plan_noise){
-        .channel = g->channel, .number = f->ordinal[gate], .n_targets = g->n_targets};
+    *noise = (struct qr_plan_noise){.channel = g->channel,
+                                    .number = f->ordinal[gate],
+                                    .n_targets = g->n_targets,
+                                    .bit = g->bit};
     for (unsigned k = 0; k < g->n_targets; k++) noise->t[k] = g->targets[k] == d->q[1];
     if (d->branch) return;
     p->sites[p->n_sites + n_sites] =
@@ -392,6 +384,7 @@ static void fuser_emit_segment(struct qr_sim_plan *p, const struct fuser *f,
     for (size_t i = 0; i < f->n_drafts; i++) {
         const struct draft *d = &f->drafts[i];
         uint32_t first = (uint32_t)p->n_ops, n = 0, n_sites = 0, noise = (uint32_t)p->n_noise;
+        bool sets_bit = d->branch && f->c->gates[d->ops.gates[0]].bit;
         for (size_t k = 0; k < d->ops.n; k++) {
             uint32_t gate = d->ops.gates[k];
             if (f->c->gates[gate].kind != QR_GATE_CHANNEL)
@@ -409,6 +402,8 @@ static void fuser_emit_segment(struct qr_sim_plan *p, const struct fuser *f,
                                                         .q = {d->q[0], d->q[1]},
                                                         .first_noise = noise,
                                                         .branch = d->branch,
+                                                        .condition = d->condition,
+                                                        .classical = d->condition || sets_bit,
                                                         .controls = d->controls,
                                                         .control_values = d->control_values};
     }

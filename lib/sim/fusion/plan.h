@@ -4,6 +4,7 @@
 #define QR_SIM_FUSION_PLAN_H
 
 #include "circuit/circuit.h"
+#include "circuit/defer.h"
 #include "circuit/lower.h"
 #include "sim/kernels/kernel.h"
 #include "sim/sim_options.h"
@@ -59,6 +60,7 @@ struct qr_plan_noise {
     uint32_t number;   /* of its gate among the circuit's channels: the number of its draws */
     uint8_t n_targets; /* of a branch: its frame positions */
     uint8_t t[2];
+    uint16_t bit; /* of a measurement: 1 + the bit that it sets; 0: none */
 };
 
 /* The matrix of a fused gate. Fused gates with the same gates at the same positions share one. */
@@ -77,6 +79,8 @@ struct qr_fused_gate {
     uint8_t q[2];         /* frame */
     uint32_t first_noise; /* index of the first channel of its sites; or of a branch */
     bool branch;          /* no gates (an empty shape): a channel that is no list of Pauli errors */
+    uint32_t condition;   /* 1 + index of the plan's conditions; 0: always acts */
+    bool classical;       /* sets bits or has a condition; such gates keep their order */
     uint64_t controls, control_values; /* outside the frame; bit q: qubit q */
 };
 
@@ -103,7 +107,10 @@ struct qr_sim_plan {
     size_t n_channels;           /* noise channels of the circuit; 0: a circuit without noise */
     struct qr_channel *channels;
     bool *channel_needs; /* n_channels: some observable depends on one of its parameters */
-    bool inputs_wanted;  /* by a column of the circuit itself, before lowering */
+    unsigned n_bits;     /* that measurements set */
+    struct qr_conditions conditions; /* of gates; none after measurements were deferred */
+    struct qr_deferred *deferred;    /* the circuit with qubits in place of bits; NULL: as it is */
+    bool inputs_wanted;              /* by a column of the circuit itself, before lowering */
     struct qr_plan_op *ops;
     size_t n_ops;
     uint32_t *numbers; /* index of a representative op for each data-free gate matrix */

@@ -136,6 +136,19 @@ static void report_inputs(struct qr_report_build *b) {
     qr_buf_free(&text);
 }
 
+static void report_bits(struct qr_report_build *b) {
+    const struct qr_sim_plan *p = b->p;
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_fused; i++) n += p->fused[i].condition != 0;
+    if (p->deferred)
+        qr_report_line(b, "bits",
+                       "measurements are deferred: %u more qubits; gates that depend on bits are "
+                       "controlled",
+                       p->deferred->n_more);
+    else if (n)
+        qr_report_line(b, "bits", "%zu fused gates depend on bits that the trajectory measured", n);
+}
+
 static void report_order(struct qr_report_build *b) {
     if (!b->p->engine->joins_sweeps)
         qr_report_line(
@@ -174,6 +187,7 @@ struct qr_sim_report *qr_sim_report_new(const struct qr_sim_plan *p,
     report_list_buffers(&b, opt->max_samples);
     p->engine->report(&b);
     report_inputs(&b);
+    report_bits(&b);
     report_order(&b);
     for (size_t i = 0; i < r->n_stages; i++) {
         if (r->stages[i].when != QR_EACH_MICRO_BATCH) continue;

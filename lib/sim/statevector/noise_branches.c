@@ -120,7 +120,7 @@ void qr_branch_forward(struct qr_sweep *r, const struct qr_plan_step *st, unsign
     branch_products(p, st, noise, phi, phi, &rho);
     for (unsigned l = 0; l < lanes; l++) {
         struct qr_m4 m = qr_m4_identity();
-        if (l < r->n) {
+        if (l < r->n && qr_condition_holds(r, st, l)) {
             const struct qr_trajectory *row = &t->rows[r->first + l];
             uint64_t u[2];
             double probability[QR_CHANNEL_KRAUS], all = 0, sum = 0;
@@ -137,6 +137,7 @@ void qr_branch_forward(struct qr_sweep *r, const struct qr_plan_step *st, unsign
             double root = 1 / sqrt(probability[k]);
             t->branch_outcomes[(size_t)st->branch * QR_LANES + l] = (uint8_t)k;
             t->branch_roots[(size_t)st->branch * QR_LANES + l] = root;
+            if (noise->bit) t->bits[(noise->bit - 1u) * QR_LANES + l] = k & 1;
             m = branch_matrix(noise, kraus + (size_t)k * OPERATOR, root);
         }
         if (p->lanes_are_samples) qr_wide_numbers(&m, l, to);
@@ -169,7 +170,9 @@ static void branch_gradient(struct qr_sweep *r, const struct qr_plan_step *st,
             const double complex *d = dk + ((size_t)i * n + t->branch_outcomes[at]) * OPERATOR;
             double sum = 0;
             qr_fixed f;
-            if (arg->kind != QR_ARG_PARAMETER || p->zero_gradient[arg->index]) continue;
+            if (arg->kind != QR_ARG_PARAMETER || p->zero_gradient[arg->index] ||
+                !qr_condition_holds(r, st, l))
+                continue;
             for (unsigned row = 0; row < dim; row++)
                 for (unsigned column = 0; column < dim; column++)
                     sum += creal(d[row * dim + column]) * sums.re[column][row][l] -

@@ -144,16 +144,45 @@ static const struct qr_noise_event *lane_events(const struct qr_trajectories *t,
     return e;
 }
 
+/* Of a lane; a shape with data has no sites. */
+static struct qr_m4 step_matrix(const struct qr_sweep *r, const struct qr_plan_step *st,
+                                unsigned lane) {
+    const struct qr_plan_shape *s = &r->p->shapes[st->shape];
+    const struct qr_noise_event *end, *e = lane_events(r->ws->noise, st->noise_slot, lane, &end);
+    if (lane >= r->n || (st->condition && !qr_condition_holds(r, st, lane)))
+        return qr_m4_identity();
+    if (s->data_slot != QR_NO_SLOT)
+        return qr_bound_data_matrix(r->b, s, 0, r->x + lane * r->p->n_columns);
+    return e < end ? matrix_with_errors(r, st, e, end) : r->b->suffix[st->shape];
+}
+
 static void set_step_numbers(const struct qr_sweep *r, const struct qr_plan_step *st) {
-    struct qr_trajectories *t = r->ws->noise;
-    double *to = t->numbers + (size_t)st->noise_slot * qr_noise_numbers_size(r->p);
-    const struct qr_noise_event *end, *e;
+    double *to = r->ws->noise->numbers + (size_t)st->noise_slot * qr_noise_numbers_size(r->p);
     for (unsigned l = 0; l < (r->p->lanes_are_samples ? QR_LANES : 1); l++) {
-        e = lane_events(t, st->noise_slot, l, &end);
-        struct qr_m4 m = e < end ? matrix_with_errors(r, st, e, end) : r->b->suffix[st->shape];
+        struct qr_m4 m = step_matrix(r, st, l);
         if (r->p->lanes_are_samples) qr_wide_numbers(&m, l, to);
         else qr_narrow_numbers(&m, to);
     }
+}
+
+bool qr_condition_holds(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned lane) {
+    return !st->condition || r->ws->noise->holds[st->noise_slot] >> lane & 1;
+}
+
+uint16_t qr_condition_forward(const struct qr_sweep *r, const struct qr_plan_step *st) {
+    struct qr_trajectories *t = r->ws->noise;
+    const struct qr_condition *c = &r->p->conditions.list[st->condition - 1];
+    uint16_t holds = 0;
+    for (unsigned l = 0; l < r->n; l++) {
+        bool all = true;
+        for (unsigned b = qr_qubits_first(&c->bits); b < QR_MAX_QUBITS;
+             b = qr_qubits_next(&c->bits, b))
+            all &= t->bits[b * QR_LANES + l] == qr_qubits_has(&c->values, b);
+        if (all) holds |= (uint16_t)(1u << l);
+    }
+    t->holds[st->noise_slot] = holds;
+    if (st->branch == QR_NO_SLOT && r->p->lanes_are_samples) set_step_numbers(r, st);
+    return holds;
 }
 
 void qr_noise_prepare(const struct qr_sweep *r) {
@@ -183,6 +212,8 @@ void qr_noise_prepare(const struct qr_sweep *r) {
                     .noise_slot = st->noise_slot, .site = k, .lane = l, .pauli = pauli};
             }
         t->first_event[st->noise_slot + 1] = (uint32_t)n_events;
+        /* Lanes of a condition are known later; with one lane the step acts or not. */
+        t->holds[st->noise_slot] = UINT16_MAX;
         if (n_events > t->first_event[st->noise_slot]) set_step_numbers(r, st);
     }
 }
@@ -192,7 +223,8 @@ const double *qr_noise_numbers(const struct qr_sweep *r, const struct qr_plan_st
     size_t size = qr_noise_numbers_size(r->p);
     if (st->branch != QR_NO_SLOT) return t->branch_numbers + (size_t)st->branch * size;
     if (st->noise_slot == QR_NO_SLOT ||
-        t->first_event[st->noise_slot] == t->first_event[st->noise_slot + 1])
+        (!(st->condition && r->p->lanes_are_samples) &&
+         t->first_event[st->noise_slot] == t->first_event[st->noise_slot + 1]))
         return NULL;
     return t->numbers + (size_t)st->noise_slot * size;
 }

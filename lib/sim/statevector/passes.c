@@ -15,8 +15,10 @@ struct layout {
 };
 
 static uint64_t bit_mask(unsigned b) { return UINT64_C(1) << b; }
+/* Gates that set bits or depend on them keep their order, as if they shared the last qubit. */
 static uint64_t fused_gate_qubits(const struct qr_fused_gate *b) {
-    return b->controls | bit_mask(b->q[0]) | bit_mask(b->q[1]);
+    return b->controls | bit_mask(b->q[0]) | bit_mask(b->q[1]) |
+           (b->classical ? bit_mask(QR_FUSED_QUBITS - 1) : 0);
 }
 static bool layout_is_lane(const struct layout *l, unsigned q) { return l->pos[q] < l->lane_bits; }
 
@@ -29,7 +31,7 @@ static size_t mark_fixed_start(const struct qr_sim_plan *p, bool *ret) {
         const struct qr_fused_gate *b = &p->fused[i];
         const struct qr_plan_shape *s = &p->shapes[b->shape];
         uint64_t all = fused_gate_qubits(b);
-        bool fixed = !b->branch && !s->n_sites;
+        bool fixed = !b->branch && !b->condition && !s->n_sites;
         for (uint32_t o = s->first_op; o < s->first_op + s->n_ops; o++)
             for (unsigned k = 0; k < p->ops[o].gate.n_args; k++)
                 fixed &= p->ops[o].gate.args[k].kind == QR_ARG_CONSTANT;
@@ -103,7 +105,8 @@ static void passes_add_step(struct qr_sim_plan *p, const struct layout *l, uint6
                              .branch = QR_NO_SLOT,
                              .cross = p->shapes[b->shape].n_derivatives > 0};
     struct qr_statevector *v = p->statevector;
-    if (p->shapes[b->shape].n_sites) s.noise_slot = (uint32_t)v->n_noisy++;
+    if (p->shapes[b->shape].n_sites || b->condition) s.noise_slot = (uint32_t)v->n_noisy++;
+    s.condition = b->condition;
     if (b->branch) {
         s.branch = (uint32_t)v->n_branches++;
         s.cross = p->channel_needs[p->noise[b->first_noise].channel];

@@ -87,13 +87,13 @@ static void measure_group(const struct qr_sweep *r, double *ret_z) {
 
 static bool statevector_sample(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
                                struct qr_pool *pool, const double *x, size_t x_stride,
-                               size_t n_samples, uint64_t *ret) {
+                               size_t n_samples, uint64_t *ret, uint64_t *ret_bits) {
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     size_t per = qr_statevector_group(p);
     bool fine = true;
     statevector_set_samples(ws, x, x_stride, n_samples);
-    if (ws->noise) return qr_trajectories_sample(b, ws, pool, n_samples, ret);
+    if (ws->noise) return qr_trajectories_sample(b, ws, pool, n_samples, ret, ret_bits);
     ws->phi_group = QR_NO_GROUP;
     for (size_t g = 0; g * per < n_samples; g++) {
         struct qr_sweep r = statevector_sweep_of(b, ws, pool, g);

@@ -24,7 +24,8 @@ struct qr_plan_step {
     uint64_t outer_controls, outer_values; /* cell bits outside the tile */
     uint16_t lanes;                        /* lanes in which the controls hold */
     uint32_t wide_slot;                    /* per-lane numbers, or QR_NO_SLOT */
-    uint32_t noise_slot; /* numbers with Pauli errors at its sites, or QR_NO_SLOT */
+    uint32_t noise_slot; /* numbers with Pauli errors at its sites, or a condition; or QR_NO_SLOT */
+    uint32_t condition;  /* 1 + index of the plan's conditions; 0: always acts */
     uint32_t branch;     /* a channel: its kept state, or QR_NO_SLOT */
     bool cross;          /* has derivatives */
     bool needs_adjoint;  /* an earlier step with derivatives shares a qubit: see mark_adjoints() */
@@ -215,6 +216,8 @@ struct qr_trajectories {
     double *branch_numbers;   /* n_branches * QR_WIDE, or QR_NARROW */
     uint8_t *branch_outcomes; /* n_branches * QR_LANES */
     double *branch_roots;     /* the same: 1 / sqrt of the probability */
+    uint8_t *bits;            /* n_bits * QR_LANES: as measured so far */
+    uint16_t *holds;          /* n_noisy: lanes in which the step's condition holds */
     qr_fixed *sites;          /* n_sites * QR_CROSS */
     qr_fixed *params;         /* n_params: derivatives by strengths */
     double *by_params;
@@ -224,6 +227,11 @@ struct qr_trajectories {
 /* noise_sites.c: the errors of a group are drawn before it is simulated; steps with errors get
  * numbers of their own. */
 void qr_noise_prepare(const struct qr_sweep *r);
+/* Finds the lanes in which the step's condition holds, and sets numbers that are those of the
+ * identity in the others; returns the set of lanes. */
+uint16_t qr_condition_forward(const struct qr_sweep *r, const struct qr_plan_step *st);
+/* Whether a lane is in this set; true without a condition. */
+bool qr_condition_holds(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned lane);
 /* Draws the Paulis of a trajectory, by the numbers of the channels; returns whether there is an
  * error. No draw without channels of Pauli errors. */
 bool qr_noise_draw_row(const struct qr_sim_bound *b, const struct qr_statevector_workspace *ws,
@@ -299,7 +307,8 @@ void qr_trajectories_bind(struct qr_sim_bound *b);
 void qr_trajectories_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws);
 /* As qr_sim_sample. */
 bool qr_trajectories_sample(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
-                            struct qr_pool *pool, size_t n_samples, uint64_t *ret);
+                            struct qr_pool *pool, size_t n_samples, uint64_t *ret,
+                            uint64_t *ret_bits);
 void qr_trajectories_forward(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
                              struct qr_pool *pool, size_t n_samples, bool gradient, double *ret_z);
 /* As of the engine. */

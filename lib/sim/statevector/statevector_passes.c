@@ -40,7 +40,10 @@ static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape 
 void qr_sweep_prepare(const struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     const double *x = r->x;
-    if (r->ws->noise) qr_noise_prepare(r);
+    if (r->ws->noise) {
+        if (p->n_bits) memset(r->ws->noise->bits, 0, p->n_bits * QR_LANES);
+        qr_noise_prepare(r);
+    }
     for (size_t i = 0; i < p->n_shapes; i++) {
         const struct qr_plan_shape *s = &p->shapes[i];
         if (s->data_slot == QR_NO_SLOT) continue;
@@ -147,6 +150,7 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
         struct qr_tile_target target = st->target;
         bool wide;
         target.prefetch = &prefetch;
+        if (st->condition && !qr_condition_forward(r, st)) continue;
         if (st->branch != QR_NO_SLOT) qr_branch_forward(r, st, cells);
         const void *numbers = step_numbers(r, st, false, &wide);
         p->kernels->apply(cells, r->v->tile_bits, &target, numbers, wide);
@@ -163,7 +167,7 @@ static void sweep_add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
     uint32_t mixed = p->shapes[st->shape].mixed_slot;
     if (mixed != QR_NO_SLOT && p->lanes_are_samples) {
         for (size_t l = 0; l < r->n; l++)
-            for (size_t k = 0; k < QR_CROSS; k++) {
+            for (size_t k = 0; k < QR_CROSS && qr_condition_holds(r, st, (unsigned)l); k++) {
                 qr_fixed f;
                 if (qr_fixed_from_double(acc[k][l] * r->scale[l], &f))
                     r->ws->mixed[(mixed * r->ws->head.max_samples + r->sample[l]) * QR_CROSS + k] +=
@@ -173,7 +177,9 @@ static void sweep_add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
         return;
     }
     double scale[QR_LANES], sum[QR_CROSS];
-    for (unsigned l = 0; l < QR_LANES; l++) scale[l] = st->lanes >> l & 1 ? r->scale[l] : 0;
+    uint16_t lanes = st->lanes;
+    if (st->condition && p->lanes_are_samples) lanes &= r->ws->noise->holds[st->noise_slot];
+    for (unsigned l = 0; l < QR_LANES; l++) scale[l] = lanes >> l & 1 ? r->scale[l] : 0;
     p->kernels->fold(acc, scale, sum);
     if (st->noise_slot != QR_NO_SLOT)
         qr_noise_correct(r, st, p->lanes_are_samples ? acc : NULL, sum, slot);
@@ -191,6 +197,7 @@ static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, uns
     const struct qr_sim_plan *p = r->p;
     const struct qr_kernels *k = p->kernels;
     bool wide;
+    if (st->condition && !r->ws->noise->holds[st->noise_slot]) return;
     if (st->branch != QR_NO_SLOT) {
         qr_branch_backward(r, st, phi, lambda);
         return;

@@ -145,6 +145,8 @@ void qr_trajectories_buffers(struct qr_buffers *r, struct qr_statevector_workspa
     qr_buffers_take(r, "branches", v->n_branches * QR_LANES, &t->branch_outcomes);
     qr_buffers_take(r, "branches", v->n_branches * QR_LANES * sizeof *t->branch_roots,
                     &t->branch_roots);
+    qr_buffers_take(r, "branches", p->n_bits * QR_LANES, &t->bits);
+    qr_buffers_take(r, "branches", v->n_noisy * sizeof *t->holds, &t->holds);
     qr_buffers_take(r, "sums", p->n_sites * QR_CROSS * sizeof *t->sites, &t->sites);
     qr_buffers_take(r, "sums", p->n_params * sizeof *t->params, &t->params);
     qr_buffers_take(r, "sums", p->n_params * sizeof *t->by_params, &t->by_params);
@@ -238,8 +240,17 @@ static void measure_rows(const struct qr_sweep *r, double *ret_z) {
     }
 }
 
+/* Bit 0 is the most significant of n_bits. */
+static uint64_t bits_of_lane(const struct qr_sim_plan *p, const struct qr_trajectories *t,
+                             size_t lane) {
+    uint64_t bits = 0;
+    for (unsigned i = 0; i < p->n_bits; i++) bits = bits << 1 | t->bits[i * QR_LANES + lane];
+    return bits;
+}
+
 bool qr_trajectories_sample(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
-                            struct qr_pool *pool, size_t n_samples, uint64_t *ret) {
+                            struct qr_pool *pool, size_t n_samples, uint64_t *ret,
+                            uint64_t *ret_bits) {
     const struct qr_sim_plan *p = b->plan;
     struct qr_trajectories *t = ws->noise;
     size_t per = qr_statevector_group(p);
@@ -254,7 +265,10 @@ bool qr_trajectories_sample(const struct qr_sim_bound *b, struct qr_statevector_
             struct qr_shot_source from = {
                 .lane = l, .sample = row->sample, .trajectory = row->number};
             qr_shots_of(p, row->number, &from.first, &from.n);
-            fine &= qr_shots_draw(ws, &from, ret + (size_t)row->sample * p->shots + from.first);
+            size_t first = (size_t)row->sample * p->shots + from.first;
+            fine &= qr_shots_draw(ws, &from, ret + first);
+            for (unsigned i = 0; ret_bits && i < from.n; i++)
+                ret_bits[first + i] = bits_of_lane(p, t, l);
         }
     }
     return fine;
