@@ -122,9 +122,7 @@ static void put_node(const struct qasm_reader *r, uint32_t i, int least, unsigne
 
 enum qr_code qasm_angle(struct qasm_reader *r, uint32_t token, struct qasm_value v,
                         struct qr_gate_arg *ret) {
-    if (v.kind == QASM_UNKNOWN)
-        return qasm_refuse(r, token,
-                           "the angle depends on a measurement; qring has no feed-forward");
+    if (v.kind == QASM_UNKNOWN) return qasm_need(r, token, v, "the angle");
     if (v.kind != QASM_SYMBOLIC) {
         *ret = (struct qr_gate_arg){QR_ARG_CONSTANT, qasm_number(v), 0};
         return QR_OK;
@@ -151,9 +149,7 @@ enum qr_code qasm_angle(struct qasm_reader *r, uint32_t token, struct qasm_value
 
 enum qr_code qasm_integer(struct qasm_reader *r, uint32_t token, struct qasm_value v,
                           const char *what, int64_t low, int64_t high, int64_t *ret) {
-    if (v.kind == QASM_UNKNOWN)
-        return qasm_refuse(r, token, "%s depends on a measurement; qring has no feed-forward",
-                           what);
+    if (v.kind == QASM_UNKNOWN) return qasm_need(r, token, v, what);
     if (v.kind == QASM_SYMBOLIC)
         return qasm_refuse(r, token, "%s depends on a free symbol; only angles may", what);
     if (v.kind == QASM_REAL && v.real == rint(v.real) && fabs(v.real) < 0x1p62)
@@ -168,9 +164,7 @@ enum qr_code qasm_integer(struct qasm_reader *r, uint32_t token, struct qasm_val
 }
 
 enum qr_code qasm_truth(struct qasm_reader *r, uint32_t token, struct qasm_value v, bool *ret) {
-    if (v.kind == QASM_UNKNOWN)
-        return qasm_refuse(r, token,
-                           "the condition depends on a measurement; qring has no feed-forward");
+    if (v.kind == QASM_UNKNOWN) return qasm_need(r, token, v, "the condition");
     if (v.kind == QASM_SYMBOLIC)
         return qasm_refuse(r, token, "the condition depends on a free symbol; only angles may");
     *ret = v.kind == QASM_WHOLE ? v.whole != 0 : v.real != 0;
@@ -187,7 +181,10 @@ static int64_t wrapped_whole(int64_t v, enum qasm_type type, unsigned width) {
 enum qr_code qasm_convert(struct qasm_reader *r, uint32_t token, enum qasm_type type,
                           unsigned width, struct qasm_value v, struct qasm_value *ret) {
     *ret = v;
-    if (v.kind == QASM_UNKNOWN) return QR_OK;
+    if (v.kind == QASM_UNKNOWN) {
+        ret->derived |= type == QASM_FLOATING || type == QASM_ANGLE;
+        return QR_OK;
+    }
     if (type == QASM_FLOATING || type == QASM_ANGLE) {
         if (v.kind == QASM_WHOLE) *ret = qasm_real((double)v.whole);
         return QR_OK;
@@ -263,6 +260,27 @@ static bool compare_values(unsigned op, double a, double b, int64_t *ret) {
     }
 }
 
+/* Whether a known operand of && or || has the result. */
+static bool decides(unsigned op, struct qasm_value v) {
+    return v.kind < QASM_SYMBOLIC &&
+           ((op == QASM_AND && qasm_number(v) == 0) || (op == QASM_OR && qasm_number(v) != 0));
+}
+
+/* Whether the value is UNKNOWN because of a result that has no assumed value yet. */
+static bool is_open(const struct qasm_reader *r, struct qasm_value v) {
+    return v.kind == QASM_UNKNOWN && v.result && r->results[v.result - 1].assumed < 0;
+}
+
+enum qr_code qasm_need(struct qasm_reader *r, uint32_t token, struct qasm_value v,
+                       const char *what) {
+    const struct qasm_result *of = v.result ? &r->results[v.result - 1] : NULL;
+    if (of && is_open(r, v) && r->latest[of->bit] == v.result) r->needed = v.result;
+    return qasm_refuse(r, token,
+                       "%s depends on a measured bit by a variable, or on a bit that was measured "
+                       "again; write the bits here, or before",
+                       what);
+}
+
 enum qr_code qasm_binary(struct qasm_reader *r, uint32_t token, unsigned op, struct qasm_value a,
                          struct qasm_value b, struct qasm_value *ret) {
     static const struct {
@@ -276,7 +294,9 @@ enum qr_code qasm_binary(struct qasm_reader *r, uint32_t token, unsigned op, str
     bool whole = a.kind == QASM_WHOLE && b.kind == QASM_WHOLE;
     *ret = qasm_whole(0);
     if (a.kind == QASM_UNKNOWN || b.kind == QASM_UNKNOWN) {
-        ret->kind = QASM_UNKNOWN;
+        *ret = decides(op, a)   ? qasm_whole(op == QASM_OR)
+               : decides(op, b) ? qasm_whole(op == QASM_OR)
+                                : qasm_derived(is_open(r, a) || b.kind != QASM_UNKNOWN ? a : b);
         return QR_OK;
     }
     bool symbolic = a.kind == QASM_SYMBOLIC || b.kind == QASM_SYMBOLIC;
@@ -296,7 +316,10 @@ enum qr_code qasm_unary(struct qasm_reader *r, uint32_t token, unsigned op, stru
                         struct qasm_value *ret) {
     bool truth = false;
     *ret = a;
-    if (a.kind == QASM_UNKNOWN) return QR_OK;
+    if (a.kind == QASM_UNKNOWN) {
+        ret->derived = true;
+        return QR_OK;
+    }
     if (op == '-' && a.kind == QASM_WHOLE && a.whole != INT64_MIN) {
         ret->whole = -a.whole;
         return QR_OK;
@@ -361,7 +384,7 @@ enum qr_code qasm_function(struct qasm_reader *r, uint32_t token, const struct q
                          wanted, wanted == 1 ? "" : "s", n);
     for (unsigned i = 0; i < n; i++)
         if (v[i].kind == QASM_UNKNOWN) {
-            *ret = v[i];
+            *ret = qasm_derived(v[i]);
             return QR_OK;
         }
     return op < QR_EXPRESSION_OPS ? apply_operation(r, token, (enum qr_expression_op)op, v[0],

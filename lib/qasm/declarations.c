@@ -56,6 +56,7 @@ static enum qr_code declare_cells(struct qasm_reader *r, uint32_t token, uint32_
     s.items.first = qasm_pool_add(r, s.items.n);
     uint32_t cells = qasm_cells_add(r, s.items.n);
     for (uint32_t i = 0; i < s.items.n; i++) r->pool[s.items.first + i] = cells + i;
+    if (shape->type == QASM_BIT && !r->start) qasm_number_bits(r, cells, s.items.n);
     r->steps += n;
     return qasm_declare(r, token, &s);
 }
@@ -84,8 +85,9 @@ static enum qr_code declare_register(struct qasm_reader *r) {
 static enum qr_code store_bits(struct qasm_reader *r, const struct qasm_selection *to,
                                struct qasm_value v) {
     for (uint32_t i = 0; i < to->n; i++)
-        r->cells[r->pool[to->first + i]] =
-            v.kind == QASM_UNKNOWN ? v : qasm_whole(i > 62 ? 0 : v.whole >> i & 1);
+        r->cells[r->pool[to->first + i]] = v.kind == QASM_UNKNOWN
+                                               ? (to->n > 1 ? qasm_derived(v) : v)
+                                               : qasm_whole(i > 62 ? 0 : v.whole >> i & 1);
     return QR_OK;
 }
 
@@ -127,7 +129,7 @@ static enum qr_code read_value(struct qasm_reader *r, const struct qasm_selectio
                              q.n, to->n);
         if (to->type != QASM_BIT && to->type != QASM_BOOL)
             return qasm_fail(r, token, "a measurement gives bits; measure into a bit");
-        return store_bits(r, to, (struct qasm_value){.kind = QASM_UNKNOWN});
+        return qasm_measure_into(r, token, &q, to);
     }
     if (to->n_dims && to->type != QASM_BIT) {
         struct qasm_selection from;

@@ -67,9 +67,7 @@ static enum qr_code read_angles(struct qasm_reader *r, struct gate_call *call) {
         struct qasm_value v;
         uint32_t token = r->at;
         QR_TRY(qasm_expression(r, &v));
-        if (v.kind == QASM_UNKNOWN)
-            return qasm_refuse(r, token,
-                               "the angle depends on a measurement; qring has no feed-forward");
+        if (v.kind == QASM_UNKNOWN) return qasm_need(r, token, v, "the angle");
         QR_TRY(qasm_convert(r, token, QASM_ANGLE, 0, v, &v));
         uint32_t cell = qasm_cells_add(r, 1);
         r->cells[cell] = v;
@@ -164,12 +162,7 @@ static enum qr_code check_operands(struct qasm_reader *r, const struct gate_call
                              "give different qubits",
                              i + 1);
         qr_qubits_add(&seen, q);
-        if (!r->in_gate && qr_qubits_has(&r->measured, q))
-            return qasm_refuse(r, call->token,
-                               "operand %u was measured in line %u; qring cannot simulate gates "
-                               "after a measurement",
-                               i + 1, qasm_line_of(r, r->measured_at[q]));
-        if (!r->in_gate) qr_qubits_add(&r->touched, q);
+        if (!r->in_gate) qasm_touch(r, q);
     }
     return QR_OK;
 }

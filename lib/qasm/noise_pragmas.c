@@ -5,14 +5,7 @@
 
 enum qr_code qasm_channel_add(struct qasm_reader *r, uint32_t token, struct qr_channel *channel,
                               const uint16_t *qubits) {
-    for (unsigned k = 0; k < channel->info->n_targets; k++) {
-        if (qr_qubits_has(&r->measured, qubits[k]))
-            return qasm_refuse(r, token,
-                               "the qubit was measured in line %u; qring cannot simulate noise or "
-                               "resets after a measurement",
-                               qasm_line_of(r, r->measured_at[qubits[k]]));
-        qr_qubits_add(&r->touched, qubits[k]);
-    }
+    for (unsigned k = 0; k < channel->info->n_targets; k++) qasm_touch(r, qubits[k]);
     QR_TRY(qr_channel_append(&r->gates, channel, qubits, "noise"));
     return qasm_bounded(r, token);
 }
@@ -69,9 +62,6 @@ static enum qr_code read_strengths(struct qasm_reader *r, struct qr_channel *c) 
                              info->braket, info->n_args, i, i == 1 ? "is" : "are");
         token = r->at;
         QR_TRY(qasm_expression(r, &v));
-        if (v.kind == QASM_UNKNOWN)
-            return qasm_refuse(r, token, "%s depends on a measurement; qring has no feed-forward",
-                               info->arg_names[k]);
         QR_TRY(qasm_angle(r, token, v, &c->args[k]));
         if (qr_channel_reads_inputs(&r->gates, &c->args[k]))
             return qasm_fail(r, token,

@@ -89,8 +89,10 @@ uint32_t qasm_cells_add(struct qasm_reader *r, uint32_t n) {
     while (r->n_cells + n > r->cap_cells) {
         r->cap_cells = r->cap_cells ? 2 * r->cap_cells : 256;
         r->cells = qr_xreallocarray(r->cells, r->cap_cells, sizeof *r->cells);
+        r->cell_bits = qr_xreallocarray(r->cell_bits, r->cap_cells, sizeof *r->cell_bits);
     }
     for (uint32_t i = 0; i < n; i++) r->cells[r->n_cells + i] = qasm_whole(0);
+    memset(r->cell_bits + r->n_cells, 0, n * sizeof *r->cell_bits);
     r->n_cells += n;
     return r->n_cells - n;
 }
@@ -419,6 +421,14 @@ static enum qr_code read_cast(struct qasm_reader *r, struct qasm_value *ret) {
     return qasm_convert(r, token, type, width, *ret, ret);
 }
 
+/* The value of a cell; that of a measured bit, if it is assumed. */
+static struct qasm_value known_value(const struct qasm_reader *r, uint32_t cell) {
+    struct qasm_value v = r->cells[cell];
+    if (v.kind != QASM_UNKNOWN || v.derived || !v.result) return v;
+    int8_t assumed = r->results[v.result - 1].assumed;
+    return assumed < 0 ? v : qasm_whole(assumed);
+}
+
 /* The value of a variable, of one of its bits, or of a whole bit register. */
 static enum qr_code read_variable(struct qasm_reader *r, struct qasm_value *ret) {
     struct qasm_selection s;
@@ -428,8 +438,8 @@ static enum qr_code read_variable(struct qasm_reader *r, struct qasm_value *ret)
     if (s.n_dims == 1 && s.type == QASM_BIT) {
         *ret = qasm_whole(0);
         for (uint32_t i = 0; i < s.n; i++) {
-            struct qasm_value bit = r->cells[r->pool[s.first + i]];
-            if (bit.kind == QASM_UNKNOWN) *ret = bit;
+            struct qasm_value bit = known_value(r, r->pool[s.first + i]);
+            if (bit.kind == QASM_UNKNOWN) *ret = s.n > 1 ? qasm_derived(bit) : bit;
             else if (bit.whole && i > 62)
                 return qasm_fail(r, token,
                                  "a register of more than 63 bits is no integer; index its bits");
@@ -438,12 +448,15 @@ static enum qr_code read_variable(struct qasm_reader *r, struct qasm_value *ret)
         return QR_OK;
     }
     if (s.n_dims) return qasm_fail(r, token, "this is an array; index one of its elements");
-    *ret = r->cells[r->pool[s.first]];
+    *ret = known_value(r, r->pool[s.first]);
     if (!qasm_skip(r, '[')) return QR_OK;
     int64_t bit, all;
     QR_TRY(read_integer(r, "the number of a bit", 0, 62, &bit));
     QR_TRY(qasm_expect(r, ']', "']'"));
-    if (ret->kind == QASM_UNKNOWN) return QR_OK;
+    if (ret->kind == QASM_UNKNOWN) {
+        ret->derived = true;
+        return QR_OK;
+    }
     QR_TRY(qasm_integer(r, token, *ret, "the variable", INT64_MIN, INT64_MAX, &all));
     *ret = qasm_whole(all >> bit & 1);
     return QR_OK;

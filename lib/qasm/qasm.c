@@ -50,9 +50,20 @@ static enum qr_code number_columns(struct qasm_reader *r) {
 
 /* ---- reading ---- */
 
+/* Those at the end are read-outs. */
+static void drop_measurements(struct qr_gate_reader *g) {
+    size_t n = 0;
+    for (size_t i = 0; i < g->list.n; i++)
+        if (g->list.gates[i].kind != QR_GATE_CHANNEL ||
+            !g->channels[g->list.gates[i].channel].info->measures)
+            g->list.gates[n++] = g->list.gates[i];
+    g->list.n = n;
+}
+
 static enum qr_code build_circuit(struct qasm_reader *r, struct qr_program *ret) {
     if (!r->n_qubits) return qasm_fail(r, r->at, "the text has no qubits; declare some");
     QR_TRY(number_columns(r));
+    if (!r->dynamic) drop_measurements(&r->gates);
     if (!r->gates.list.n) { /* a circuit has at least one gate */
         struct qr_gate g = {.kind = QR_GATE_I, .n_targets = 1};
         qr_gate_list_add(&r->gates.list, &g);
@@ -63,8 +74,12 @@ static enum qr_code build_circuit(struct qasm_reader *r, struct qr_program *ret)
 
 static void take_readouts(struct qasm_reader *r, struct qr_program *ret) {
     ret->readouts = qr_xcalloc(r->n_measured + r->n_readouts + 1, sizeof *ret->readouts);
-    for (unsigned i = 0; i < r->n_measured; i++)
-        ret->readouts[ret->n_readouts++] = qr_xasprintf("Z%u", r->measured_order[i]);
+    for (size_t i = 0; i < r->n_measured; i++) {
+        unsigned q = r->measured_order[i];
+        if (!qr_qubits_has(&r->measured, q)) continue; /* a gate followed */
+        qr_qubits_remove(&r->measured, q);
+        ret->readouts[ret->n_readouts++] = qr_xasprintf("Z%u", q);
+    }
     for (size_t i = 0; i < r->n_readouts; i++) ret->readouts[ret->n_readouts++] = r->readouts[i];
     r->n_readouts = 0;
 }

@@ -80,7 +80,7 @@ enum qasm_value_kind {
     QASM_WHOLE, /* an integer, a bit, a truth value, bits */
     QASM_REAL,
     QASM_SYMBOLIC, /* depends on free symbols */
-    QASM_UNKNOWN   /* depends on a measurement */
+    QASM_UNKNOWN   /* a measured bit, or depends on one */
 };
 struct qasm_value {
     enum qasm_value_kind kind;
@@ -88,7 +88,15 @@ struct qasm_value {
         int64_t whole;
         double real;
         uint32_t node;
+        uint32_t result; /* UNKNOWN: 1 + a measurement's number; 0: of which is not known */
     };
+    bool derived; /* UNKNOWN: depends on the result, but is another value */
+};
+
+/* A measurement that sets a bit. */
+struct qasm_result {
+    uint16_t bit;
+    int8_t assumed; /* the value while a statement is executed for each of them; -1: none */
 };
 
 /* An operation on free symbols, shared by all values that contain it. */
@@ -167,10 +175,18 @@ struct qasm_reader {
 
     unsigned n_qubits;
     bool physical, virtual;
-    struct qr_qubits touched, measured;
-    uint16_t measured_order[QR_MAX_QUBITS];
-    unsigned n_measured;
-    uint32_t measured_at[QR_MAX_QUBITS]; /* in the text */
+    struct qr_qubits touched, measured; /* measured: since the last gate on the qubit */
+    uint16_t *measured_order;           /* qubits, in the order of measurements */
+    size_t n_measured, cap_measured;
+    bool dynamic; /* something depends on a result, or follows a measurement of its qubit */
+    struct qasm_result *results;
+    uint32_t n_results, cap_results;
+    uint32_t latest[QR_MAX_QUBITS]; /* 1 + the last result in each bit */
+    uint16_t *cell_bits;            /* cap_cells: 1 + the bit of a cell; 0: none yet */
+    unsigned n_bits;
+    /* 1 + the result that the failed statement must know: it is executed for 0 and for 1 */
+    uint32_t needed;
+    unsigned n_assumed;
     char **readouts;
     size_t n_readouts, cap_readouts;
     const char *const *inputs;
@@ -300,8 +316,24 @@ QR_MUST_CHECK enum qr_code qasm_range(struct qasm_reader *r, uint32_t n, uint32_
 QR_MUST_CHECK enum qr_code qasm_type(struct qasm_reader *r, enum qasm_type *ret_type,
                                      unsigned *ret_width);
 bool qasm_is_type(const struct qasm_reader *r);
-/* "measure q": marks the qubits; appended to the pool as of the selection. */
+/* "measure q": selects the qubits. */
 QR_MUST_CHECK enum qr_code qasm_measure(struct qasm_reader *r, struct qasm_selection *ret);
+/* Measures them into as many cells; NULL: into none. The token is that of "measure". */
+QR_MUST_CHECK enum qr_code qasm_measure_into(struct qasm_reader *r, uint32_t token,
+                                             const struct qasm_selection *qubits,
+                                             const struct qasm_selection *cells);
+/* A value that depends on what v depends on. */
+static inline struct qasm_value qasm_derived(struct qasm_value v) {
+    v.derived = true;
+    return v;
+}
+/* Fails on an UNKNOWN value, which the statement must know; what: "the angle". */
+enum qr_code qasm_need(struct qasm_reader *r, uint32_t token, struct qasm_value v,
+                       const char *what);
+/* Marks a qubit that a gate or channel acts on. */
+void qasm_touch(struct qasm_reader *r, unsigned qubit);
+/* Gives the next free bits to n cells, while there are some. */
+void qasm_number_bits(struct qasm_reader *r, uint32_t first_cell, uint32_t n);
 
 /* ---- library_gates.c ---- */
 
@@ -349,7 +381,7 @@ QR_MUST_CHECK enum qr_code qasm_declare_value(struct qasm_reader *r, uint32_t to
 
 /* bit_flip(0.1) q[0], after "#pragma braket noise" */
 QR_MUST_CHECK enum qr_code qasm_noise(struct qasm_reader *r);
-/* Appends a channel, whose operators are taken over; fails on a measured qubit. */
+/* Appends a channel, whose operators are taken over. */
 QR_MUST_CHECK enum qr_code qasm_channel_add(struct qasm_reader *r, uint32_t token,
                                             struct qr_channel *channel, const uint16_t *qubits);
 

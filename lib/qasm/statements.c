@@ -2,6 +2,7 @@
  * qasm_program(). */
 #include <string.h>
 
+#include "base/mem.h"
 #include "qasm/qasm_impl.h"
 
 /* ---- skipping ---- */
@@ -216,9 +217,15 @@ static enum qr_code run_return(struct qasm_reader *r) {
     qasm_next(r);
     r->returned = qasm_whole(0);
     if (qasm_is_key(r, QASM_KEY_measure)) {
-        struct qasm_selection q;
+        struct qasm_selection q, c = {.n = 1};
+        uint32_t token = r->at;
         QR_TRY(qasm_measure(r, &q));
-        r->returned.kind = QASM_UNKNOWN;
+        c.first = qasm_pool_add(r, q.n);
+        c.n = q.n;
+        for (uint32_t i = 0; i < q.n; i++) r->pool[c.first + i] = qasm_cells_add(r, 1);
+        QR_TRY(qasm_measure_into(r, token, &q, &c));
+        if (q.n) r->returned = r->cells[r->pool[c.first]];
+        r->returned.derived |= q.n != 1;
     } else if (!qasm_is(r, ';')) {
         QR_TRY(qasm_expression(r, &r->returned));
     }
@@ -236,26 +243,75 @@ static enum qr_code run_jump(struct qasm_reader *r, enum qasm_flow flow) {
 
 /* ---- qubits ---- */
 
+void qasm_touch(struct qasm_reader *r, unsigned qubit) {
+    qr_qubits_add(&r->touched, qubit);
+    if (!qr_qubits_has(&r->measured, qubit)) return;
+    qr_qubits_remove(&r->measured, qubit);
+    r->dynamic = true;
+}
+
+void qasm_number_bits(struct qasm_reader *r, uint32_t first_cell, uint32_t n) {
+    for (uint32_t i = 0; i < n && r->n_bits < QR_MAX_QUBITS; i++)
+        r->cell_bits[first_cell + i] = (uint16_t)++r->n_bits;
+}
+
+/* Adds a result; returns its value. cell: has the bit, or gets one. */
+static enum qr_code add_result(struct qasm_reader *r, uint32_t token, uint32_t cell) {
+    if (!r->cell_bits[cell]) qasm_number_bits(r, cell, 1);
+    if (!r->cell_bits[cell])
+        return qasm_refuse(r, token, "more than %d bits are measured; use fewer", QR_MAX_QUBITS);
+    if (r->n_results == r->cap_results) {
+        r->cap_results = r->cap_results ? 2 * r->cap_results : 64;
+        r->results = qr_xreallocarray(r->results, r->cap_results, sizeof *r->results);
+    }
+    unsigned bit = r->cell_bits[cell] - 1u;
+    r->results[r->n_results] = (struct qasm_result){.bit = (uint16_t)bit, .assumed = -1};
+    r->latest[bit] = ++r->n_results;
+    r->cells[cell] = (struct qasm_value){.kind = QASM_UNKNOWN, .result = r->n_results};
+    return QR_OK;
+}
+
 enum qr_code qasm_measure(struct qasm_reader *r, struct qasm_selection *ret) {
     uint32_t token = r->at;
     qasm_next(r);
     if (r->in_gate) return qasm_fail(r, token, "a gate measures no qubits; measure outside");
-    QR_TRY(qasm_select_qubits(r, ret));
-    for (uint32_t i = 0; i < ret->n; i++) {
-        uint32_t q = r->pool[ret->first + i];
+    return qasm_select_qubits(r, ret);
+}
+
+enum qr_code qasm_measure_into(struct qasm_reader *r, uint32_t token,
+                               const struct qasm_selection *qubits,
+                               const struct qasm_selection *cells) {
+    if (r->n_assumed)
+        return qasm_refuse(r, token,
+                           "whether this is measured depends on a measured bit; measure "
+                           "outside of the condition");
+    for (uint32_t i = 0; i < qubits->n; i++) {
+        uint16_t q = (uint16_t)r->pool[qubits->first + i];
+        uint32_t cell = cells ? r->pool[cells->first + i] : 0;
+        if (cells) QR_TRY(add_result(r, token, cell));
+        if (qr_measurement_append(&r->gates, NULL, q,
+                                  cells ? r->cell_bits[cell] - 1u : (unsigned)QR_MAX_QUBITS,
+                                  "measure") != QR_OK)
+            return qasm_fail(r, token, "%s", r->err->msg);
         if (qr_qubits_has(&r->measured, q)) continue;
         qr_qubits_add(&r->measured, q);
-        r->measured_at[q] = r->tokens[token].at;
-        r->measured_order[r->n_measured++] = (uint16_t)q;
+        if (r->n_measured == r->cap_measured) {
+            r->cap_measured = r->cap_measured ? 2 * r->cap_measured : 64;
+            r->measured_order =
+                qr_xreallocarray(r->measured_order, r->cap_measured, sizeof *r->measured_order);
+        }
+        r->measured_order[r->n_measured++] = q;
     }
-    return QR_OK;
+    return qasm_bounded(r, token);
 }
 
 /* measure q -> c; */
 static enum qr_code run_measure(struct qasm_reader *r) {
     struct qasm_selection q, c;
+    uint32_t measure = r->at;
     QR_TRY(qasm_measure(r, &q));
-    if (qasm_skip(r, QASM_ARROW)) {
+    bool into = qasm_skip(r, QASM_ARROW);
+    if (into) {
         uint32_t token = r->at;
         QR_TRY(qasm_select(r, &c));
         if (c.qubits || c.type > QASM_BOOL)
@@ -263,9 +319,8 @@ static enum qr_code run_measure(struct qasm_reader *r) {
         if (c.n != q.n)
             return qasm_fail(r, token, "%u qubits are measured into %u bits; give the same number",
                              q.n, c.n);
-        for (uint32_t i = 0; i < c.n; i++)
-            r->cells[r->pool[c.first + i]] = (struct qasm_value){.kind = QASM_UNKNOWN};
     }
+    QR_TRY(qasm_measure_into(r, measure, &q, into ? &c : NULL));
     return qasm_expect(r, ';', "';' after the measurement");
 }
 
@@ -384,7 +439,7 @@ static enum qr_code run_statement(struct qasm_reader *r) {
     return run_call(r);
 }
 
-enum qr_code qasm_statement(struct qasm_reader *r) {
+static enum qr_code run_any_statement(struct qasm_reader *r) {
     uint32_t token = r->at, n_symbols = r->n_symbols, n_pool = r->n_pool;
     QR_TRY(qasm_bounded(r, token));
     r->steps++;
@@ -398,6 +453,112 @@ enum qr_code qasm_statement(struct qasm_reader *r) {
     QR_TRY(run_statement(r));
     if (r->n_symbols == n_symbols) r->n_pool = n_pool;
     return QR_OK;
+}
+
+/* ---- statements that depend on measured bits ---- */
+
+/* What a failed statement may have changed, but for variables. */
+struct before {
+    uint32_t at;
+    unsigned depth;
+    bool in_gate, checking;
+    enum qasm_flow flow;
+    struct qasm_value returned;
+    struct qasm_scope scope;
+    size_t n_gates;
+    struct qr_qubits controls, control_values;
+};
+
+static struct before before_now(const struct qasm_reader *r) {
+    return (struct before){
+        .at = r->at,
+        .depth = r->depth,
+        .in_gate = r->in_gate,
+        .checking = r->checking,
+        .flow = r->flow,
+        .returned = r->returned,
+        .scope = {r->n_symbols, r->n_pool, r->n_cells, r->start, r->frame, r->n_known},
+        .n_gates = r->gates.list.n,
+        .controls = r->gates.controls,
+        .control_values = r->gates.control_values};
+}
+
+static void go_back(struct qasm_reader *r, const struct before *b) {
+    r->at = b->at;
+    r->depth = b->depth;
+    r->in_gate = b->in_gate;
+    r->checking = b->checking;
+    r->flow = b->flow;
+    r->returned = b->returned;
+    qasm_scope_close(r, &b->scope);
+    r->gates.list.n = b->n_gates;
+    r->gates.controls = b->controls;
+    r->gates.control_values = b->control_values;
+    if (r->excerpt) qr_buf_clear(r->excerpt);
+}
+
+static bool same_value(struct qasm_value a, struct qasm_value b) {
+    return a.kind == b.kind && a.whole == b.whole && a.derived == b.derived;
+}
+
+/* Variables whose value depends on the result become UNKNOWN. zero: their values after the
+ * statement with the result 0; r->cells has those with 1. */
+static void join_variables(struct qasm_reader *r, const struct qasm_value *zero, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!same_value(zero[i], r->cells[i]))
+            r->cells[i] = (struct qasm_value){.kind = QASM_UNKNOWN, .derived = true};
+}
+
+static enum qr_code statement_once(struct qasm_reader *r, const struct before *b);
+
+/* Executes the statement for both values of the result that it needs; its gates depend on them. */
+static enum qr_code split_statement(struct qasm_reader *r, const struct before *b) {
+    enum { MOST_BITS = 12 };
+    uint32_t result = r->needed, n = b->scope.n_cells, end = 0;
+    unsigned bit = r->results[result - 1].bit;
+    const struct qr_condition around = r->gates.condition;
+    r->needed = 0;
+    if (r->n_assumed == MOST_BITS)
+        return qasm_refuse(
+            r, b->at, "the statement depends on more than %d measured bits; split it", MOST_BITS);
+    r->dynamic = true;
+    r->n_assumed++;
+    qr_auto(qr_free_p) struct qasm_value *old = qr_xcalloc(2 * (size_t)n + 1, sizeof *old);
+    struct qasm_value *zero = old + n;
+    if (n) memcpy(old, r->cells, n * sizeof *old);
+    r->steps += n;
+    for (int8_t value = 0; value < 2; value++) {
+        struct before each = *b;
+        each.n_gates = value ? r->gates.list.n : b->n_gates;
+        go_back(r, &each);
+        if (n && value) memcpy(zero, r->cells, n * sizeof *zero);
+        if (n) memcpy(r->cells, old, n * sizeof *old);
+        r->results[result - 1].assumed = value;
+        qr_qubits_add(&r->gates.condition.bits, bit);
+        if (value) qr_qubits_add(&r->gates.condition.values, bit);
+        QR_TRY(statement_once(r, &each));
+        if (r->flow != b->flow || r->n_symbols != b->scope.n_symbols || (value && r->at != end))
+            return qasm_refuse(r, b->at,
+                               "a jump or declaration depends on a measured bit; write "
+                               "conditions with gates alone");
+        end = r->at;
+        QR_TRY(qr_gate_reader_depend(&r->gates, each.n_gates, "if"));
+        r->gates.condition = around;
+    }
+    join_variables(r, zero, n);
+    r->results[result - 1].assumed = -1;
+    r->n_assumed--;
+    return QR_OK;
+}
+
+static enum qr_code statement_once(struct qasm_reader *r, const struct before *b) {
+    enum qr_code code = run_any_statement(r);
+    return code && r->needed && !b->checking ? split_statement(r, b) : code;
+}
+
+enum qr_code qasm_statement(struct qasm_reader *r) {
+    const struct before b = before_now(r);
+    return statement_once(r, &b);
 }
 
 enum qr_code qasm_program(struct qasm_reader *r) {

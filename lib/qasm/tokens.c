@@ -490,6 +490,9 @@ void qasm_reader_fini(struct qasm_reader *r) {
     free(r->symbols);
     free(r->pool);
     free(r->cells);
+    free(r->cell_bits);
+    free(r->measured_order);
+    free(r->results);
     free(r->nodes);
     free(r->input_sizes);
 }

@@ -371,6 +371,68 @@ static void readouts(void) {
     qr_program_fini(&q);
 }
 
+/* ---- measured bits ---- */
+
+/* What follows the measurement of qubit 0 into bit 0, and of qubit 1 into bit 1. */
+static void measured_bits(void) {
+    static const char *const rows[][2] = {
+        {"if (c[0]) x q[2];", "{\"if\":[0],\"gates\":[X]}"},
+        {"if (c == 1) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
+        {"if (c[0] == 1 && !c[1]) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
+        {"if (c[1]) x q[2]; else h q[2];",
+         "{\"if\":[1],\"if_values\":[0],\"gates\":[H]},{\"if\":[1],\"gates\":[X]}"},
+        {"if (c[0]) { if (c[1]) { h q[2]; } x q[2]; }",
+         "{\"if\":[0,1],\"gates\":[H]},{\"if\":[0],\"gates\":[X]}"},
+        {"if (c[0] ^ c[1]) x q[2];", "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},"
+                                     "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
+        {"if (c[0] && false) x q[2]; if (c[0] || true) h q[2]; if (c[1]) x q[2];",
+         "H,{\"if\":[1],\"gates\":[X]}"},
+        {"switch (c) { case 2 { x q[2]; } default { h q[2]; } }",
+         "{\"if\":[0,1],\"if_values\":[0,0],\"gates\":[H]},"
+         "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[H]},"
+         "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},{\"if\":[0,1],\"gates\":[H]}"},
+        {"rx(0.5 * float(c[0])) q[2];", "{\"if\":[0],\"gates\":["
+                                        "{\"gate\":\"RX\",\"qubits\":[2],\"angle\":0.5}]}"},
+        {"bit d = c[1]; if (d) x q[2];", "{\"if\":[1],\"gates\":[X]}"},
+        {"if (c[0]) reset q[0];",
+         "{\"if\":[0],\"gates\":[{\"channel\":\"Reset\",\"qubits\":[0]}]}"},
+        {"c[0] = measure q[0]; if (c[0]) x q[2];",
+         "{\"measure\":[0],\"bits\":[0]},{\"if\":[0],\"gates\":[X]}"},
+        {"measure q[2]; x q[2];", "{\"measure\":[2],\"bits\":[]},X"},
+        {"x q[2]; bit e = measure q[2]; if (e) h q[0];",
+         "X,{\"measure\":[2],\"bits\":[2]},{\"if\":[2],\"gates\":["
+         "{\"gate\":\"H\",\"qubits\":[0]}]}"},
+        {"def f(qubit a) -> bit { return measure a; } bit e = f(q[2]); if (e) h q[0];",
+         "{\"measure\":[2],\"bits\":[3]},{\"if\":[3],\"gates\":["
+         "{\"gate\":\"H\",\"qubits\":[0]}]}"},
+        {"#pragma braket noise bit_flip(0.5*float(c[0])) q[2]\n",
+         "{\"if\":[0],\"if_values\":[0],\"gates\":[{\"channel\":\"BitFlip\",\"qubits\":[2],"
+         "\"p\":0}]},{\"if\":[0],\"gates\":[{\"channel\":\"BitFlip\",\"qubits\":[2],"
+         "\"p\":0.5}]}"},
+    };
+    static const char begin[] = "\"gates\":[{\"gate\":\"H\",\"qubits\":[0]},"
+                                "{\"measure\":[0],\"bits\":[0]},{\"measure\":[1],\"bits\":[1]},";
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        qr_auto(qr_buf_free) struct qr_buf text = {0}, wanted = {0};
+        qr_buf_printf(&text, STD "qubit[3] q; bit[2] c; h q[0]; c = measure q[0:1];\n%s",
+                      rows[i][0]);
+        qr_buf_puts(&wanted, begin);
+        for (const char *p = rows[i][1]; *p; p++)
+            if ((*p == 'X' || *p == 'H') && p[1] != '\"')
+                qr_buf_printf(&wanted, "{\"gate\":\"%c\",\"qubits\":[2]}", *p);
+            else qr_buf_put(&wanted, p, 1);
+        qr_buf_puts(&wanted, "]}");
+        struct qr_program q = read_text(qr_buf_string(&text), NULL, 0);
+        char *json = json_of(q.circuit);
+        const char *gates = strstr(json, "\"gates\"");
+        CHECK(gates && strcmp(gates, qr_buf_string(&wanted)) == 0, "%s: %s, not %s", rows[i][0],
+              json, qr_buf_string(&wanted));
+        check_round_trip(q.circuit);
+        free(json);
+        qr_program_fini(&q);
+    }
+}
+
 /* ---- noise ---- */
 
 /* Braket's pragmas: what each is in a job file. */
@@ -465,11 +527,6 @@ static const struct {
     {STD "qubit q; x q", "column 37", "the text ends here", false},
     {STD "qubit q; { x q;", "column 34", "this { is not closed", false},
     {"qubit q; input float w; input int n;", "column 31", "only float and angle", true},
-    {STD "qubit q; bit c; c = measure q; x q;", "column 56", "was measured in line 1", true},
-    {STD "qubit[2] q; bit c; c = measure q[0];\nif (c) x q[1];", "line 2, column 5",
-     "no feed-forward", true},
-    {STD "qubit q; bit c; c = measure q; reset q;", "column 56",
-     "was measured in line 1; qring cannot simulate noise or resets after", true},
     {"qubit q;\n#pragma braket noise foo(0.1) q", "line 2, column 22",
      "expected a channel: bit_flip, phase_flip, depolarizing, two_qubit_depolarizing, "
      "two_qubit_dephasing, pauli_channel, amplitude_damping, generalized_amplitude_damping, "
@@ -488,10 +545,6 @@ static const struct {
      "a qubit is given twice", false},
     {"qubit[2] q;\n#pragma braket noise two_qubit_dephasing(0.5) q[0]", "line 2, column 22",
      "acts on 2 qubits, but 1 are given", false},
-    {"qubit q;\nU(0, 0, 0) q; bit c = measure q;\n#pragma braket noise bit_flip(0.5) q\n",
-     "line 3, column 22", "was measured in line 2", true},
-    {"qubit q; bit c;\nc = measure q;\n#pragma braket noise bit_flip(float(c)) q",
-     "line 3, column 31", "depends on a measurement", true},
     {"gate g a {\n#pragma braket noise bit_flip(0.5) a\n}", "line 2, column 22",
      "a gate has no noise", false},
     {"qubit q;\n#pragma braket noise kraus([[1, 0], [0, 0.5]]) q", "line 2, column 22",
@@ -518,6 +571,17 @@ static const struct {
     {"qubit q; for int i in [0:1000000000] { }", "column 24", "more than 1048576 elements", false},
     {STD "gate g a { x a; y a; } qubit q; pow(1000000000) @ g q;", "column 57",
      "exceeds 1048576 gates", false},
+    {STD "qubit q; bit c = measure q; if (c) c = measure q;", "column 64",
+     "whether this is measured depends on a measured bit", true},
+    {STD "qubit q; bit c = measure q; bit d = c; c = measure q; if (d) x q;", "column 83",
+     "depends on a measured bit by a variable, or on a bit that was measured again", true},
+    {STD "qubit q; bit[2] c; c[0] = measure q; int i = 2 * c; if (i == 2) x q;", "column 81",
+     "by a variable", true},
+    {STD "qubit q; bit c = measure q; for int i in [0:2] { if (c) break; }", "column 74",
+     "a jump or declaration depends on a measured bit", true},
+    {STD "qubit[13] q; bit[13] c = measure q; if (c == 5) x q[0];", "column 61",
+     "more than 12 measured bits", true},
+    {STD "qubit q; bit c = measure q; while (c) x q;", "column 63", "exceeds 1048576 gates", false},
     {"def f(qubit q) { f(q); } qubit q; f(q);", "column 18", "nested", false},
     {"bit[1000000000] c;", "column 5", "from 1 to 1048576", false},
     {"input float x; input float x_; qubit q;", "column 28", "input is named 'x_' too", true},
@@ -666,6 +730,7 @@ int main(void) {
     symbols();
     angles();
     readouts();
+    measured_bits();
     noise();
     errors();
     long_texts();
