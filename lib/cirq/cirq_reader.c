@@ -51,10 +51,11 @@ enum qr_code cirq_touch(struct cirq_reader *r, const char *path, const uint16_t 
                         unsigned n) {
     for (unsigned i = 0; i < n; i++) {
         if (qr_qubits_has(&r->measured, qubits[i]))
-            return qr_fail(r->err, QR_UNIMPLEMENTED,
-                           "%s: its qubit %u was measured before; qring cannot simulate operations "
-                           "after a measurement",
-                           path, i);
+            return qr_fail(
+                r->err, QR_UNIMPLEMENTED,
+                "%s: its qubit %u was measured before; operations after a measurement are "
+                "read from OpenQASM 3 only; write the circuit so",
+                path, i);
         qr_qubits_add(&r->used, qubits[i]);
         qr_qubits_add(&r->touched, qubits[i]);
     }

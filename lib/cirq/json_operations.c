@@ -306,7 +306,7 @@ static enum qr_code read_circuit_operation(struct cirq_reader *r, const struct o
                    repetitions = qr_path_of("%s.repetitions", o->path);
     if (qr_json_get(o->v, "repeat_until"))
         return qr_fail(r->err, QR_UNIMPLEMENTED,
-                       "%s repeats until a measurement; qring has no feed-forward", o->path);
+                       "%s repeats until a measurement; write the repetitions", o->path);
     QR_TRY(qr_json_i64(qr_json_get(o->v, "repetitions"), repetitions.s, -(1ll << 53), 1ll << 53,
                        &times, r->err));
     *scope =
@@ -357,7 +357,9 @@ static enum qr_code read_operation(struct cirq_reader *r, const struct cirq_scop
     }
     if (strcmp(type, "ClassicallyControlledOperation") == 0)
         return qr_fail(r->err, QR_UNIMPLEMENTED,
-                       "%s depends on a measurement; qring has no feed-forward", path);
+                       "%s depends on a measurement, which is read from OpenQASM 3 only; write the "
+                       "circuit so",
+                       path);
     return qr_fail(r->err, QR_UNIMPLEMENTED,
                    "%s: the operation '%.60s' is unknown; cirq.expand_composite may rewrite it",
                    path, type);

@@ -15,9 +15,10 @@ struct qr_export_format {
     bool needs_every_qubit; /* the qubits of a text are those of its gates */
     bool circuit_alone;     /* expected by its readers; read-outs change the form */
     bool without_noise;
+    bool measures; /* in the middle, and has conditions */
 };
 static const struct qr_export_format formats[] = {
-    {.name = "qasm3", .write = export_qasm3},
+    {.name = "qasm3", .write = export_qasm3, .measures = true},
     {.name = "qasm2", .write = export_qasm2, .numbers_only = true, .without_noise = true},
     {.name = "cirq", .write = export_cirq, .needs_every_qubit = true, .circuit_alone = true},
     {.name = "tfq", .write = export_tfq, .needs_every_qubit = true, .circuit_alone = true},
@@ -109,6 +110,7 @@ static enum qr_code bind_circuit(const struct qr_circuit *c, const double *theta
         bound[i] = bind_expression(&c->expressions[i], theta, x, bound);
     to->expressions = bound;
     to->n_expressions = to->cap_expressions = c->n_expressions;
+    qr_circuit_copy_classical(to, c);
     for (size_t i = 0; i < c->n_gates && code == QR_OK; i++) {
         struct qr_gate g = c->gates[i];
         for (unsigned k = 0; k < g.n_args; k++)
@@ -145,6 +147,9 @@ static enum qr_code check_numbers(const struct qr_export_format *f, const struct
     if (c->readout_errors)
         return qr_fail(err, QR_UNIMPLEMENTED,
                        "no format has read-out errors; remove readout from the circuit's noise");
+    if (!f->measures && qr_circuit_measures(c))
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "only qasm3 has measurements before the end; choose that format");
     if (f->without_noise && qr_circuit_is_noisy(c))
         return qr_fail(err, QR_UNIMPLEMENTED, "%s has no noise channels; choose qasm3", f->name);
     if (!f->numbers_only) return QR_OK;

@@ -48,7 +48,7 @@ static const char *const functions[QR_EXPRESSION_OPS] = {
 struct qasm3_writer {
     const struct qr_circuit *circuit;
     struct qr_expression_style style;
-    const char *qubits;
+    const char *qubits, *bits;
     bool used[QR_BASIC_KINDS];
     struct qr_buf gates;
     struct qr_err *err;
@@ -99,6 +99,28 @@ static void put_basic(void *context, const struct qr_basic_gate *b) {
     qr_buf_free(&operands);
 }
 
+/* ---- measurements ---- */
+
+static enum qr_code put_measurement(struct qasm3_writer *w, const struct qr_gate *g) {
+    const struct qr_channel *c = &w->circuit->channels[g->channel];
+    if (c->args[0].kind != QR_ARG_CONSTANT || c->args[0].scale != 0 ||
+        c->args[1].kind != QR_ARG_CONSTANT || c->args[1].scale != 0)
+        return qr_fail(w->err, QR_UNIMPLEMENTED,
+                       "OpenQASM has no measurements with errors; remove p_01 and p_10");
+    if (g->bit) qr_buf_printf(&w->gates, "%s[%u] = ", w->bits, g->bit - 1u);
+    qr_buf_printf(&w->gates, "measure %s[%u];\n", w->qubits, g->targets[0]);
+    return QR_OK;
+}
+
+/* if (c[0] && !c[1]) { */
+static void open_condition(struct qasm3_writer *w, const struct qr_condition *condition) {
+    const struct qr_qubits *bits = &condition->bits;
+    for (unsigned b = qr_qubits_first(bits); b < QR_MAX_QUBITS; b = qr_qubits_next(bits, b))
+        qr_buf_printf(&w->gates, "%s%s%s[%u]", b == qr_qubits_first(bits) ? "if (" : " && ",
+                      qr_qubits_has(&condition->values, b) ? "" : "!", w->bits, b);
+    qr_buf_puts(&w->gates, ") {\n");
+}
+
 /* ---- noise ---- */
 
 /* A reset, or a pragma of Braket's; Kraus operators for channels that have no name there. */
@@ -137,26 +159,34 @@ static void put_definitions(const struct qasm3_writer *w, struct qr_buf *to) {
 enum qr_code export_qasm3(const struct qr_export *what, struct qr_buf *to, struct qr_err *err) {
     const struct qr_circuit *c = what->circuit;
     struct export_qasm_names names = export_qasm_names(c);
-    struct qasm3_writer w = {.circuit = c, .qubits = names.qubits, .err = err};
+    struct qasm3_writer w = {.circuit = c, .qubits = names.qubits, .bits = names.bits, .err = err};
     w.style = (struct qr_expression_style){.parameters = names.params,
                                            .columns = names.columns,
                                            .functions = functions,
                                            .shared = names.shared};
     enum qr_code code = QR_OK;
-    for (size_t i = 0; i < c->n_gates && code == QR_OK; i++)
-        if (c->gates[i].kind == QR_GATE_CHANNEL) code = put_noise_pragma(&w, &c->gates[i]);
-        else qr_gate_lower(&c->gates[i], put_basic, &w);
+    for (size_t i = 0; i < c->n_gates && code == QR_OK; i++) {
+        const struct qr_gate *g = &c->gates[i];
+        if (g->condition && (!i || g[-1].condition != g->condition))
+            open_condition(&w, &c->conditions.list[g->condition - 1]);
+        if (g->kind != QR_GATE_CHANNEL) qr_gate_lower(g, put_basic, &w);
+        else
+            code = c->channels[g->channel].info->measures ? put_measurement(&w, g)
+                                                          : put_noise_pragma(&w, g);
+        if (g->condition && (i + 1 == c->n_gates || g[1].condition != g->condition))
+            qr_buf_puts(&w.gates, "}\n");
+    }
     qr_buf_puts(to, "OPENQASM 3.0;\ninclude \"stdgates.inc\";\n");
     export_qasm_comment(what, to);
     put_definitions(&w, to);
     qr_buf_puts(to, qr_buf_string(&names.declarations));
     qr_buf_printf(to, "qubit[%u] %s;\n", c->n_qubits, names.qubits);
     size_t n_bits = export_qasm_bits(what);
-    if (n_bits) qr_buf_printf(to, "bit[%zu] %s;\n", n_bits, names.bits);
+    if (n_bits + c->n_bits) qr_buf_printf(to, "bit[%zu] %s;\n", n_bits + c->n_bits, names.bits);
     export_shared(c, &w.style, "float[64] ", ";\n", to);
     qr_buf_put(to, w.gates.p, w.gates.n);
     for (size_t i = 0; i < n_bits; i++)
-        qr_buf_printf(to, "%s[%zu] = measure %s[%u];\n", names.bits, i, names.qubits,
+        qr_buf_printf(to, "%s[%zu] = measure %s[%u];\n", names.bits, c->n_bits + i, names.qubits,
                       qr_qubits_first(&what->readouts[i].terms[0].z));
     to->overflow |= w.gates.overflow;
     qr_buf_free(&w.gates);

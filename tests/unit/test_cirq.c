@@ -338,7 +338,7 @@ static const struct {
      "moments[1].operations[0].gate: its qubit 0 was measured before", QR_UNIMPLEMENTED},
     {ONE("\"ResetChannel\", \"dimension\": 3", Q0), "gate.dimension", QR_INVALID_ARGUMENT},
     {CIRCUIT(MOMENT("{\"cirq_type\": \"ClassicallyControlledOperation\"}")),
-     "depends on a measurement; qring has no feed-forward", QR_UNIMPLEMENTED},
+     "depends on a measurement, which is read from OpenQASM 3 only", QR_UNIMPLEMENTED},
     {"[" CIRCUIT(MOMENT(H0)) ", " CIRCUIT("") "]", "[1]: 'Circuit' is no PauliString or PauliSum",
      QR_UNIMPLEMENTED},
     {"[" CIRCUIT(MOMENT(H0)) ", {\"cirq_type\": \"PauliSum\", \"items\": []}]", "read-out 0",

@@ -28,9 +28,12 @@ static void unitary(const struct qr_circuit *c, const double *theta, const doubl
     for (uint16_t q = 0; q < c->n_qubits; q++) {
         const struct qr_gate_arg one = {.scale = 1};
         const struct qr_gate h = {QR_GATE_H, 1, 1, {q}, .args = {one}, .global_shift = 0},
-                             cnot = {
-                                 QR_GATE_CNOT,     2, 1, {q, (uint16_t)(q + c->n_qubits)}, .args = {one},
-                                 .global_shift = 0};
+                             cnot = {QR_GATE_CNOT,
+                                     2,
+                                     1,
+                                     {q, (uint16_t)(q + c->n_qubits)},
+                                     .args = {one},
+                                     .global_shift = 0};
         CHECK(!qr_circuit_add(both, &h, &err) && !qr_circuit_add(both, &cnot, &err), "%s", err.msg);
     }
     for (unsigned i = 0; i < c->n_params; i++) qr_circuit_param(both, c->param_names[i]);
@@ -238,7 +241,8 @@ static void mapped_names(void) {
     struct qr_err err = {0};
     struct qr_buf text;
     for (unsigned i = 0; i < COUNT(names); i++) {
-        struct qr_gate g = {QR_GATE_X, 1, 1, {0}, .args = {{QR_ARG_PARAMETER, 1, i}}, .global_shift = 0};
+        struct qr_gate g = {QR_GATE_X,        1, 1, {0}, .args = {{QR_ARG_PARAMETER, 1, i}},
+                            .global_shift = 0};
         qr_circuit_param(c, names[i]);
         CHECK(!qr_circuit_add(c, &g, &err), "%s", err.msg);
     }
@@ -485,6 +489,37 @@ static void check_channel(const char *format, const struct qr_circuit *a,
               from->info->names[0], k, found[k], wanted[k]);
 }
 
+/* Bits, conditions and conditional channels survive OpenQASM 3; other formats have none. */
+static void measurements(void) {
+    struct qr_circuit *c = circuit_of(
+        "{\"qubits\": 3, \"gates\": [{\"gate\": \"H\", \"qubits\": [0]},"
+        "{\"measure\": [0, 1], \"bits\": [1, 0]}, {\"measure\": [2], \"bits\": []},"
+        "{\"if\": [0, 1], \"if_values\": [1, 0], \"gates\": [{\"gate\": \"X\", \"qubits\": [2]},"
+        "{\"channel\": \"BitFlip\", \"qubits\": [2], \"p\": 0.25}, {\"channel\": \"Reset\", "
+        "\"qubits\": [1]}]}, {\"gate\": \"H\", \"qubits\": [1]}, {\"measure\": [1], \"bits\": [0]},"
+        "{\"if\": [0], \"gates\": [{\"gate\": \"RX\", \"qubits\": [0], \"angle\": \"w\"}]}]}");
+    const struct qr_export what = {.circuit = c};
+    struct qr_buf text = exported("qasm3", &what);
+    struct qr_program q = read_back(&text, 0);
+    CHECK(same_circuit(q.circuit, c), "%s", qr_buf_string(&text));
+    qr_program_fini(&q);
+    qr_buf_free(&text);
+    static const char *const others[] = {"qasm2", "cirq", "tfq", "python"};
+    double theta = 0;
+    for (size_t i = 0; i < COUNT(others); i++) {
+        const struct qr_export_format *format;
+        const struct qr_export numbers = {.circuit = c, .theta = &theta};
+        struct qr_err err = {0};
+        struct qr_buf out = {0};
+        CHECK(!qr_export_format(others[i], &format, &err));
+        CHECK(qr_export(format, &numbers, &out, &err) == QR_UNIMPLEMENTED &&
+                  strstr(err.msg, "only qasm3 has measurements before the end"),
+              "%s: %s", others[i], err.msg);
+        qr_buf_free(&out);
+    }
+    qr_circuit_free(c);
+}
+
 static void noise(void) {
     const struct qr_export_format *tfq_format;
     struct qr_err err = {0};
@@ -679,6 +714,7 @@ int main(void) {
     python();
     tfq();
     noise();
+    measurements();
     strengths();
     python_noise();
     noise_errors();
