@@ -132,6 +132,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "qring_n_inputs": (size, [handle]),
         "qring_n_observables": (size, [handle]),
         "qring_n_gates": (size, [handle]),
+        "qring_n_bits": (size, [handle]),
         "qring_parameter_name": (text, [handle, size]),
         "qring_input_name": (text, [handle, size]),
         "qring_engine": (text, [handle]),
@@ -146,7 +147,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "qring_vjp": (code, [*call, pointer, pointer, pointer, pointer, handle, pointer]),
         "qring_jacobian": (code, [*call, pointer, pointer, pointer, pointer]),
         "qring_states": (code, [*call, pointer, pointer]),
-        "qring_sample": (code, [*call, pointer, pointer]),
+        "qring_sample_bits": (code, [*call, pointer, pointer, pointer]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(lib, name)

@@ -18,6 +18,10 @@ Item = Dict[str, Any]
 
 _MAX_QUBITS = 1024
 _MAX_REPEATS = 1 << 20
+# Keys with integers, which may be index expressions.
+_INDICES = frozenset(
+    "qubits control controls control_values data repeat power measure bits if if_values".split()
+)
 _INDEX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,15}\Z")
 
 
@@ -219,6 +223,35 @@ class Circuit(GateMethods):
         self._items.append(_channel_json({"channel": name, "qubits": qubits, **strengths}))
         return self
 
+    def measure(
+        self,
+        qubits: Qubit | Iterable[Qubit],
+        bits: Qubit | Iterable[Qubit] | None = None,
+        p_01: Angle = 0,
+        p_10: Angle = 0,
+    ) -> Circuit:
+        """Measure qubits in the basis of Z.
+
+        Parameters
+        ----------
+        qubits : int, or sequence of int
+            Each sets a bit and goes on in the state that was read.
+        bits : int, or sequence of int, optional
+            Bits that :meth:`conditional` gates depend on and :meth:`SampleFunction.bits` draws; an
+            empty list: none. Default: the qubits' numbers.
+        p_01, p_10 : float, str or Expression
+            Probabilities of reading 1 for 0, and 0 for 1. Default: those of :meth:`noise`.
+        """
+        self._require_list("measure")
+        item: Item = {"measure": self._qubits(_listed(qubits), "measure")}
+        if bits is not None:
+            item["bits"] = _listed(bits)
+        for key, p in (("p_01", p_01), ("p_10", p_10)):
+            if not isinstance(p, (int, float)) or p != 0:
+                item[key] = _angle_json(p, key)
+        self._items.append(item)
+        return self
+
     def noise(self, after: dict[str, Any] | None = None, readout: Any = None) -> Circuit:
         """Set the noise of all gates of the circuit, also of those that are added later.
 
@@ -385,6 +418,34 @@ class Circuit(GateMethods):
         if at:
             ret._items = ret._block({"control": at, **({"control_values": on} if 0 in on else {})})
         return ret
+
+    def conditional(
+        self, bits: int | Iterable[int], values: int | Iterable[int] | None = None
+    ) -> Circuit:
+        """Return this circuit as gates and channels that act if measured bits have values.
+
+        Parameters
+        ----------
+        bits : int or sequence of int
+            Bits that :meth:`measure` set before.
+        values : 0, 1 or a sequence of these, optional
+            Value of each bit at which the circuit acts. Default: 1.
+
+        Examples
+        --------
+        >>> c = Circuit(2).h(0).measure(0, 0) + Circuit(2).x(1).conditional(0)
+        """
+        self._require_list("make the circuit conditional")
+        at = [_integer(b, "a bit", 0, _MAX_QUBITS - 1) for b in _listed(bits)]
+        on = [1] * len(at)
+        if values is not None:
+            on = [_integer(v, "the value of a bit", 0, 1) for v in _listed(values)]
+        if not at or len(at) != len(on) or len(set(at)) != len(at):
+            raise ValueError(
+                f"cannot make the circuit conditional on bits {at} at values {on}: give different "
+                "bits, and a value for each"
+            )
+        return self._with(self._block({"if": at, **({"if_values": on} if 0 in on else {})}))
 
     def _block(self, keys: Item) -> list[Item]:
         """Return the items as one; a job file has no empty lists of gates."""
@@ -730,6 +791,6 @@ def _substituted(value: Any, index: str, by: str, key: str) -> Any:
     if not isinstance(value, str):
         return value
     word = re.compile(rf"\b{re.escape(index)}\b")
-    if key in ("qubits", "control", "controls", "control_values", "data", "repeat", "power"):
+    if key in _INDICES:
         return word.sub(by, value)
     return re.sub(r"\{[^{}]*\}", lambda found: word.sub(by, found.group()), value)

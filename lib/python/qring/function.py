@@ -876,7 +876,7 @@ class SampleFunction(_Handle):
     shots : int
         Strings of each sample, at most 2^24.
     dtype, threads, isa, trajectories, seed
-        As for :func:`qring.expval`. With noise the strings are spread over the trajectories.
+        As for :func:`qring.expval`. Default: a trajectory for each string, which are independent.
     """
 
     def __init__(
@@ -911,13 +911,40 @@ class SampleFunction(_Handle):
         ndarray, int8, (B, shots, n_qubits) or (shots, n_qubits)
             0 or 1 of each qubit.
         """
+        return self._draw(weights, inputs)[0]
+
+    def bits(
+        self, weights: npt.ArrayLike | None = None, inputs: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.int8]:
+        """Draw the bits that the circuit measures, of the same draws as a call.
+
+        Parameters
+        ----------
+        weights, inputs
+            As of a call.
+
+        Returns
+        -------
+        ndarray, int8, (B, shots, n_bits) or (shots, n_bits)
+            0 or 1 of each bit of :meth:`Circuit.measure`; 0 of those that are not measured.
+        """
+        return self._draw(weights, inputs)[1]
+
+    def _draw(self, weights: Any, inputs: Any) -> tuple[npt.NDArray[np.int8], ...]:
         w = self._weights(weights)
         x, n, batched = self._samples(inputs, None)
-        strings = np.empty((n, self._shots or 0), np.uint64)
-        self._forward(lib.qring_sample, w, x, n, None, address=strings.ctypes.data)
-        places = np.arange(self._n_qubits - 1, -1, -1, dtype=np.uint64)
-        bits = (strings[..., None] >> places & np.uint64(1)).astype(np.int8)
-        return bits if batched else bits[0]
+        drawn = np.empty((2, n, self._shots or 0), np.uint64)
+
+        def call(*arguments: Any) -> Any:
+            return lib.qring_sample_bits(*arguments[:-1], drawn[1].ctypes.data, arguments[-1])
+
+        self._forward(call, w, x, n, None, address=drawn[0].ctypes.data)
+        digits = [
+            (strings[..., None] >> np.arange(count - 1, -1, -1, dtype=np.int64).astype(np.uint64))
+            & np.uint64(1)
+            for strings, count in zip(drawn, (self._n_qubits, lib.qring_n_bits(self._handle)))
+        ]
+        return tuple(d.astype(np.int8) if batched else d[0].astype(np.int8) for d in digits)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _compiled, (

@@ -141,7 +141,7 @@ def test_numbers_of_predict(tmp_path: Path) -> None:
     np.testing.assert_allclose(got, f(w, X)[:, 0], rtol=0, atol=1e-6)
     drawn = "sample job.json --weights w.safetensors --samples 0,7 --shots 100"
     lines = run(*drawn.split())
-    bits = qring.sample(circuit, w, X, shots=100, trajectories=16, seed=9)
+    bits = qring.sample(circuit, w, X, shots=100, seed=9)
     assert bits.shape == (40, 100, 2)
     rows = [f"{i}," + "".join(map(str, b)) for i in (0, 7) for b in bits[i].tolist()]
     assert lines.splitlines()[1:] == rows
@@ -166,6 +166,69 @@ def test_shots() -> None:
     assert (qring.sample(bell, [0.0], shots=shots, seed=3) != bits).any()
     with pytest.raises(qring.QringError, match="at most 64"):
         qring.sample(qring.Circuit(65).h(0))
+
+
+def _teleport() -> qring.Circuit:
+    c = qring.Circuit(3).ry("w0", 0).rz("w1", 0).rx("x[0]", 0).h(1).cnot(1, 2)
+    c.cnot(0, 1).h(0).measure([0, 1], [1, 0])
+    return c + qring.Circuit(3).x(2).conditional(0) + qring.Circuit(3).z(2).conditional([1], [1])
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "trajectories"])
+def test_teleportation(method: str) -> None:
+    """Every trajectory has the state: values are those of the qubit before."""
+    source = qring.Circuit(1).ry("w0", 0).rz("w1", 0).rx("x[0]", 0)
+    f = qring.expval(source, ["X0", "Y0", "Z0"])
+    g = qring.expval(_teleport(), ["X2", "Y2", "Z2"], method=method, trajectories=64)
+    w = [0.4, 1.1]
+    np.testing.assert_allclose(g(w, X), f(w, X), rtol=0, atol=WITHIN)
+    if method != "trajectories":
+        for a, b in zip(g.jacobian(w, X), f.jacobian(w, X)):
+            np.testing.assert_allclose(a, b, rtol=0, atol=WITHIN)
+    assert qring.Circuit.from_json(_teleport().to_json()) == _teleport()
+    back = qring.Circuit.from_qasm(_teleport().export("qasm3"), inputs=["x0"])
+    h = qring.expval(back, ["X2", "Y2", "Z2"], method=method, trajectories=64)
+    np.testing.assert_allclose(h(w, X), f(w, X), rtol=0, atol=WITHIN)
+
+
+def test_measured_bits(tmp_path: Path) -> None:
+    """Bits are those that gates saw, and those of the command line."""
+    c = qring.Circuit(2).ry(1.0, 0).measure(0, 3).h(0)
+    c = c + qring.Circuit(2).x(1).conditional(3)
+    draw = qring.SampleFunction(c, 2000, seed=4)
+    strings, bits = draw(), draw.bits()
+    assert bits.shape == (2000, 4)
+    assert (bits[:, 3] == strings[:, 1]).all()
+    assert not bits[:, :3].any()
+    p = np.sin(0.5) ** 2
+    assert abs(bits[:, 3].mean() - p) <= 5 * np.sqrt(p * (1 - p) / 2000)
+    job = {
+        "model": [{"layer": "quantum", "circuit": c.to_json(), "readouts": ["Z1"]}],
+        "data": {"source": "none"},
+        "train": {"loss": "expectation"},
+        "precision": "double",
+        "seed": 4,
+    }
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    lines = subprocess.run(
+        [PROGRAM, "sample", "job.json", "--shots", "2000"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    rows = ["".join(map(str, s)) + "," + "".join(map(str, b)) for s, b in zip(strings, bits)]
+    assert lines == ["sample,string,bits", *(f"0,{row}" for row in rows)]
+    read = qring.Circuit(1).h(0).measure(0, 0, p_01=0.2, p_10="p")
+    read += qring.Circuit(1).x(0).conditional(0)
+    f = qring.expval(read, "Z0")
+    assert f([0.3])[0] == pytest.approx((1 - 2 * 0.2) / 2 + (1 - 2 * 0.3) / 2, abs=WITHIN)
+    assert np.ravel(f.jacobian([0.3])[0])[0] == pytest.approx(-1, abs=WITHIN)
+    with pytest.raises(qring.QringError, match="which was not measured before"):
+        qring.expval(qring.Circuit(1).x(0).conditional(0), "Z0")
+    for wrong in ([], [0, 0], 2000):
+        with pytest.raises(ValueError, match="bit"):
+            qring.Circuit(1).x(0).conditional(wrong)
 
 
 def test_torch() -> None:
