@@ -13,10 +13,12 @@ from typing import Any, Callable
 import numpy as np
 from random_circuits import qiskit_circuit, qiskit_evolution
 from unitary import (
+    GRADIENTS_WITHIN,
     MOST_QUBITS,
     WITHIN,
     Probe,
     compare_many,
+    derivative,
     distance,
     qring,
     qring_unitary,
@@ -27,6 +29,8 @@ TFQ_WITHIN = 1e-4
 symbol multiplies by up to 3."""
 NOISE_WITHIN = 1e-11
 """PennyLane adds 1e-14 to what it takes roots of."""
+SINGLE_WITHIN = 1e-6
+"""28 operations at most, with independent errors of 2^-24 each: 3.2e-7, and three times as much."""
 
 
 def random_qring(rng: np.random.Generator) -> tuple[qring.Circuit, dict[str, float]]:
@@ -143,9 +147,16 @@ CHANNELS: dict[str, tuple[int, tuple[str, ...]]] = {
 """Qubits and arguments, which are at most 0.3."""
 
 
-def random_noise(rng: np.random.Generator, kinds: list[str]) -> qring.Circuit:
-    """Return a circuit with a channel after each of its gates."""
+def random_noise(
+    rng: np.random.Generator, kinds: list[str], strengths: dict[str, float] | None = None
+) -> qring.Circuit:
+    """Return a circuit with a channel after each of its gates.
+
+    With ``strengths``, the arguments of the channels are parameters, at least 0.02 inside of their
+    range, whose values are added to it.
+    """
     n = int(rng.integers(2, 5))
+    least = 0.0 if strengths is None else 0.03
     # Braket drops qubits without gates.
     gates: list[dict[str, Any]] = [{"gate": "H", "qubits": [q]} for q in range(n)]
     for _ in range(int(rng.integers(2, 9))):
@@ -157,22 +168,49 @@ def random_noise(rng: np.random.Generator, kinds: list[str]) -> qring.Circuit:
             {"gate": "CNOT", "qubits": [a, b]},
         ]
         channel: dict[str, Any] = {"channel": kind, "qubits": [b, a][:qubits]}
-        channel.update({name: float(rng.uniform(0, 0.3)) for name in names})
+        channel.update({name: float(rng.uniform(least, 0.3)) for name in names})
         # PennyLane's operators are inexact for times of many t1.
         if kind == "ThermalRelaxation":
             channel["t1"] += 0.3
-            channel["t2"] = float(rng.uniform(0.1, 2)) * channel["t1"]
+            channel["t2"] = float(rng.uniform(*((0.5, 1.8) if least else (0.1, 2)))) * channel["t1"]
         if kind == "Kraus":
             parts = rng.normal(size=(12, 4)) + 1j * rng.normal(size=(12, 4))
             whole = np.linalg.qr(parts)[0].reshape(3, 4, 4)
             channel["operators"] = [
                 [[[v.real, v.imag] for v in row] for row in m.tolist()] for m in whole
             ]
+        if strengths is not None:
+            for name in names:
+                parameter = f"s{len(strengths)}"
+                strengths[parameter], channel[name] = channel[name], parameter
         gates.append(channel)
     return qring.Circuit.from_json({"qubits": n, "gates": gates})
 
 
-def cirq_density(text: Any, n: int) -> Any:
+LETTERS: dict[str, Any] = {"X": [[0, 1], [1, 0]], "Y": [[0, -1j], [1j, 0]], "Z": [[1, 0], [0, -1]]}
+
+
+def random_words(rng: np.random.Generator, n: int) -> tuple[list[str], Any]:
+    """Return six products of two Paulis, as texts and as matrices."""
+    texts, matrices = [], []
+    for _ in range(6):
+        a, b = (str(p) for p in rng.choice(list(LETTERS), 2))
+        q, r = (int(v) for v in rng.permutation(n)[:2])
+        texts.append(f"{a}{q} {b}{r}")
+        operator = np.eye(1)
+        for k in range(n):
+            own = {q: LETTERS[a], r: LETTERS[b]}.get(k, np.eye(2))
+            operator = np.kron(operator, own)
+        matrices.append(operator)
+    return texts, np.array(matrices)
+
+
+def expectations(matrices: Any, rho: Any) -> Any:
+    """Return the expectation values of matrices."""
+    return np.einsum("kij,ji->k", matrices, rho).real
+
+
+def cirq_density(text: Any, n: int, dtype: Any = np.complex128) -> Any:
     """Return Cirq's density matrix of its JSON, or of a program of TensorFlow Quantum."""
     import cirq
 
@@ -183,7 +221,7 @@ def cirq_density(text: Any, n: int) -> Any:
         import tensorflow_quantum as tfq
 
         circuit, qubits = tfq.from_tensor(tf.constant([text]))[0], cirq.GridQubit.rect(1, n)
-    simulator = cirq.DensityMatrixSimulator(dtype=np.complex128)
+    simulator = cirq.DensityMatrixSimulator(dtype=dtype)
     return simulator.simulate(circuit, qubit_order=qubits).final_density_matrix
 
 
@@ -217,23 +255,14 @@ def compare_noise(count: int, seed: int) -> int:
         "Python with noise by PennyLane": ("pennylane", "python", [*CHANNELS], pennylane_density),
         "OpenQASM 3 with noise by Amazon Braket": ("braket", "qasm3", [*CHANNELS], braket_density),
     }
-    letters = {"X": [[0, 1], [1, 0]], "Y": [[0, -1j], [1j, 0]], "Z": [[1, 0], [0, -1]]}
 
     def compare(
         form: str, kinds: list[str], read: Callable[..., Any], rng: np.random.Generator
     ) -> float:
         circuit = random_noise(rng, kinds)
         n = circuit.n_qubits
-        rho, texts, exact = read(circuit.export(form), n), [], []
-        for _ in range(6):
-            a, b = (str(p) for p in rng.choice(list(letters), 2))
-            q, r = (int(v) for v in rng.permutation(n)[:2])
-            texts.append(f"{a}{q} {b}{r}")
-            operator = np.eye(1)
-            for k in range(n):
-                own = {q: letters[a], r: letters[b]}.get(k, np.eye(2))
-                operator = np.kron(operator, own)
-            exact.append(np.trace(rho @ operator).real)
+        texts, matrices = random_words(rng, n)
+        exact = expectations(matrices, read(circuit.export(form), n))
         return float(np.max(np.abs(qring.expval(circuit, texts).forward([]) - exact)))
 
     return sum(
@@ -246,6 +275,70 @@ def compare_noise(count: int, seed: int) -> int:
         )
         for what, (module, form, kinds, read) in readers.items()
         if importlib.util.find_spec(module)
+    )
+
+
+def single_differences(rng: np.random.Generator) -> tuple[float, float, float, float]:
+    """Compare qring's single precision with Cirq's density matrices of a circuit with noise.
+
+    Returns
+    -------
+    tuple of float
+        Largest differences of both exact methods from Cirq in single and in double precision, and
+        from derivatives of the latter by up to four strengths of channels, in parts of 1 or of a
+        larger derivative; and of trajectories from those in double precision with the same random
+        numbers.
+    """
+    strengths: dict[str, float] = {}
+    circuit = random_noise(rng, list(CHANNELS), strengths)
+    n = circuit.n_qubits
+    texts, matrices = random_words(rng, n)
+    functions = [
+        qring.expval(circuit, texts, dtype="float32", method=method)
+        for method in ("exact", "density")
+    ]
+    names = functions[0].parameters
+
+    def by_cirq(values: dict[str, float], dtype: Any = np.complex128) -> Any:
+        text = circuit.export("cirq", parameters=[values[name] for name in names])
+        return expectations(matrices, cirq_density(text, n, dtype))
+
+    theta = [strengths[name] for name in names]
+    single, double = by_cirq(strengths, np.complex64), by_cirq(strengths)
+    values = np.array([f.forward(theta) for f in functions])
+    gradients = np.nan
+    for name in rng.permutation(names)[:4]:
+
+        def moved(t: float, name: str = name) -> Any:
+            return by_cirq({**strengths, name: strengths[name] + t})
+
+        exact, k = derivative(moved), names.index(name)
+        for f in functions:
+            error = np.abs(f.jacobian(theta)[0][:, k] - exact) / np.maximum(1, np.abs(exact))
+            gradients = float(np.fmax(gradients, np.max(error)))
+    drawn = [
+        qring.expval(circuit, texts, dtype=dtype, method="trajectories").forward(theta)
+        for dtype in ("float32", "float64")
+    ]
+    return (
+        float(np.max(np.abs(values - single))),
+        float(np.max(np.abs(values - double))),
+        gradients,
+        float(np.max(np.abs(drawn[0] - drawn[1]))),
+    )
+
+
+def compare_single(count: int, seed: int) -> int:
+    """Compare count circuits with noise in single precision; return the number of failures."""
+    if not importlib.util.find_spec("cirq"):
+        return 0
+    return compare_many(
+        "qring's noise in single precision: Cirq in single and double, by strengths, trajectories",
+        single_differences,
+        count,
+        seed,
+        # Exact methods compute in double precision whatever the dtype.
+        [SINGLE_WITHIN, NOISE_WITHIN, GRADIENTS_WITHIN, SINGLE_WITHIN],
     )
 
 
@@ -286,7 +379,8 @@ def compare_exports(count: int, seed: int) -> int:
             raise
         return error
 
-    return compare_noise(count, seed) + sum(
+    noise = compare_noise(count, seed) + compare_single(count, seed)
+    return noise + sum(
         compare_many(
             f"qring's {what}",
             partial(compare, read, form, numbers),
