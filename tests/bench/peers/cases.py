@@ -35,10 +35,12 @@ CASES = [  # name, qubits, batch, repetitions, who; who "2": qring and TensorFlo
     ("layers-4", 16, 1, 11, STATES),
     ("layers-4", 20, 1, 7, STATES),
     ("data-layers-2", 4, 1000, 11, STATES),
-    ("qcnn-exact", 8, 1, 5, ("mixed",)),
-    ("qcnn-trajectories", 8, 1, 3, ("tfq", "2", "noiseless")),
-    ("qcnn-shots", 8, 1, 3, ("tfq", "2")),
-    ("qcnn-trajectories", 12, 1, 3, ("tfq", "2", "noiseless")),
+    ("qcnn-exact", 8, 1, 5, ("mixed", "aer")),
+    ("qcnn-trajectories", 8, 1, 3, ("tfq", "2", "noiseless", "qsim", "aer")),
+    ("qcnn-shots", 8, 1, 3, ("tfq", "2", "qsim", "aer")),
+    ("qcnn-exact", 12, 1, 2, ("aer",)),
+    ("qcnn-trajectories", 12, 1, 3, ("tfq", "2", "noiseless", "qsim", "aer")),
+    ("qcnn-shots", 12, 1, 3, ("tfq", "qsim", "aer")),
 ]
 # The tutorial's circuit with depolarizing noise after each gate, on each of its qubits; estimates are means over so many repetitions
 NOISE, REPETITIONS = 0.01, 64

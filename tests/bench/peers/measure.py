@@ -40,6 +40,8 @@ PROGRAMS = {
     "tensorcircuit": ("jax", ["tensorcircuit-ng"], ["tensorcircuit_gradient.py", "state"]),
     "contraction": ("jax", [], ["tensorcircuit_gradient.py", "contraction"]),
     "mixed": ("lightning", [], ["mixed_gradient.py"]),
+    "qsim": ("qsim", ["qsimcirq"], ["qsim_gradient.py"]),
+    "aer": ("aer", ["qiskit", "qiskit-aer"], ["aer_gradient.py"]),
     "numpy": ("jax", ["numpy"], ["numpy_mlp.py"]),
     "keras": ("tfq", ["tf_keras"], ["keras_mlp.py"]),
 }
@@ -113,10 +115,10 @@ def name_of(key):
 
 
 def disagree(key, mine, theirs):
-    """A sentence when two did not compute the same thing, or None. A peer may leave the head's derivatives out."""
+    """A sentence when two did not compute the same thing, or None. A peer may leave the head's derivatives out, and others as None."""
     n = min(len(mine["gradient"]), len(theirs["gradient"]))
     largest = max(map(abs, mine["gradient"][:n]))
-    off = max(abs(a - b) for a, b in zip(mine["gradient"], theirs["gradient"]))
+    off = max(abs(a - b) for a, b in zip(mine["gradient"], theirs["gradient"]) if b is not None)
     loss_off = abs(mine["loss"] - theirs["loss"])
     if key[0] == "tfq":
         fine = max(off, loss_off) <= min(TFQ_ABSOLUTE, TFQ_PART * largest)
@@ -133,7 +135,8 @@ def estimates_disagree(key, exact, ask):
         ask("run 0")
         results.append(ask("result"))
     for what in "loss", "gradient":
-        part = (lambda r: r["loss"]) if what == "loss" else (lambda r: sum(a * b for a, b in zip(r["gradient"], exact["gradient"])))
+        known = [b if g is not None else 0 for b, g in zip(exact["gradient"], results[0]["gradient"])]
+        part = (lambda r: r["loss"]) if what == "loss" else (lambda r: sum(a * b for a, b in zip(r["gradient"], known) if b))
         found = [part(r) for r in results]
         off, error = statistics.mean(found) - part(exact), statistics.stdev(found) / ESTIMATES ** 0.5
         if abs(off) > ERRORS * error:

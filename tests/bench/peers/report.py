@@ -92,7 +92,7 @@ class Report:
             if theirs:
                 ratio = theirs[0]["ratio"]
                 words += "%-13s %9s  %s" % (theirs[0]["who"], lines.time(theirs[0]["ns"]), "" if ratio is None else "%.3g" % ratio)
-                words += "  A PEER WINS" if ratio is None or ratio < 1 else ""
+                words += lines.shifted(theirs[0]) + ("  A PEER WINS" if ratio is None or ratio < 1 else "")
             print(words.rstrip())
 
     def agreements(self):
