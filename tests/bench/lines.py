@@ -1,10 +1,11 @@
 """The benchmarks' lines of JSON, written and read. The first line of a file is the machine; each other line has `bench`, `name`, `who`, and of
 these keys the ones that apply:
 
-  bench            gradient, ceiling, train, start, ring, shares, allreduce, mlp, example; gradient-ratio ... for the ratios of
+  bench            gradient, ceiling, train, start, ring, shares, allreduce, mlp, example, noisy-training; gradient-ratio ... for the ratios of
                    make bench-peers; skipped: `who` is missing or cannot compute a case, `what` has the reason; problem: `what` was not measured
   name             case: qcnn-pure, qcnn-hybrid, qcnn-filters3, qaoa-1, layers-4 ... (peers/cases.py); fma-float32, read-l1, triad-dram,
-                   tcp-pingpong ... of ceilings; tutorial, tutorial-epoch, epoch-pure, workers of trainings; form-N of rings
+                   tcp-pingpong ... of ceilings; tutorial, tutorial-epoch, epoch-pure, workers of trainings; form-N of rings;
+                   step-exact, step-trajectories, and what is compared, of the noisy training
   who              qring, or another program: tfq, lightning, kokkos (lightning.kokkos), qulacs, scaluq, mindquantum, catalyst, jax,
                    tensorcircuit (state vector), contraction (TensorCircuit's networks), numpy, mixed (default.mixed), qsim, aer (Qiskit Aer), keras,
                    openmpi, gloo, default.qubit, lightning.qubit
@@ -20,6 +21,7 @@ these keys the ones that apply:
   cpu_ns           processor time of all threads: median per sample of a gradient; rank 0's mean per call of an all-reduce
   blocked_percent  share of the threads' time that was neither computing nor waiting for a busy processor. Median
   switches         of an all-reduce: context switches of rank 0 per call
+  loss, qring_loss, deviation, z   of the noisy training: TFQ's loss, the mean of qring's and its standard deviation, their difference in these
   open_ns          of another program: reading the case, compiling, first gradient
   executions       of a gradient by parameter shifts: circuits run for a sample, and those of a whole gradient, to which ns and cpu_ns are scaled
   flops            useful operations by the engine's cost model (qr_sim_facts): a complex multiply-add is 8, a fused one 2. Work on duplicated

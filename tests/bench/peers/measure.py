@@ -3,8 +3,8 @@
 stay alive, so that disturbances of the machine affect all; a ratio is of two neighbours in one
 round. Results are compared first. Usage: measure.py, from the repository's root, after `run` has
 created the environments under build/peers; writes build/bench/peers.jsonl. LONG=1: also 22 and 23
-qubits. RUNS=n: at most n repetitions. ONLY=gradient, mlp, tutorial or examples: only that part.
-CASES=WORD: only cases whose name and qubits (qaoa-2-20), or batch (mlp-sgd-128), begin with WORD."""
+qubits. RUNS=n: at most n repetitions. ONLY=gradient, mlp, tutorial, noise or examples: only that
+part. CASES=WORD: only cases whose name and qubits (qaoa-2-20), or batch (mlp-sgd-128), begin with WORD."""
 import json
 import os
 import signal
@@ -17,6 +17,7 @@ import cases
 import examples
 import lines
 import mlp
+import noisy_training
 import report
 import tutorial
 from talk import Failed, Peer
@@ -250,6 +251,8 @@ def main():
         mlp.compare(out, programs, WORK, PYTHON_ENV, min(5, limit), sides.cores, begin)
     if only in (None, "tutorial") and "tfq" not in absent:
         tutorial.compare(out, python_of("tfq"), WORK, PYTHON_ENV, min(3, limit))
+    if only in (None, "noise") and "tfq" not in absent:
+        noisy_training.compare(out, python_of("tfq"), WORK, PYTHON_ENV, limit, sides.cores[1])
     if only in (None, "examples"):
         examples.compare(out, python_of, missing, WORK, PYTHON_ENV, min(examples.ROUNDS, limit), sides.cores, begin)
     return 0 if out.end() else 1

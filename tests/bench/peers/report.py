@@ -19,6 +19,7 @@ GOALS.update({("gradient", "qcnn-pure", n, batch, 2, "one thread", None): 1.8 fo
 GOALS.update({("gradient", name, n, batch, threads, "tfq", None): 50
               for name, n, batch in (("qcnn-trajectories", 8, 1), ("qcnn-shots", 8, 1), ("qcnn-trajectories", 12, 1)) for threads in (1, 2)})
 GOALS.update({("gradient", "qcnn-trajectories", n, batch, 1, "tfq noiseless", None): 1 for n, batch in ((8, 1), (12, 1))})
+GOALS.update({("noisy-training", name, 8, 4, 1, "tfq noiseless", None): 1 for name in ("step-exact", "step-trajectories")})
 GOALS.update({("gradient", "qcnn-pure", 20, 2, 1, "tfq", "statevector"): 45, ("tutorial", "whole", 8, 64, 2, "tfq", None): 200,
               ("tutorial", "epoch", 8, 64, 2, "tfq", None): 300, ("tutorial", "two-workers", 8, 64, 2, "tfq", None): 100})
 

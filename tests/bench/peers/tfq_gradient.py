@@ -14,23 +14,25 @@ def head_of(case):
     return [tf.keras.layers.Dense(8), tf.keras.layers.Dense(1)] if case.dense else []
 
 
-def noisy(case, circuit):
+def noisy(noise, circuit):
     """With depolarizing noise after each gate"""
-    if not case.noise:
+    if not noise:
         return circuit
-    return cirq.Circuit(op for gate in circuit.all_operations() for op in [gate, *cirq.depolarize(case.noise).on_each(gate.qubits)])
+    return cirq.Circuit(op for gate in circuit.all_operations() for op in [gate, *cirq.depolarize(noise).on_each(gate.qubits)])
 
 
-def set_weights(case, pqc, head):
-    """The case's weights; returns which symbol of TFQ's, which sorts their names, each of ours is"""
+def numbered_of(pqc):
+    """Which symbol of TFQ's, which sorts their names, each weight of ours is"""
     names = [str(s) for s in pqc.symbols]
-    numbered = sorted(range(len(names)), key=lambda i: int(names[i].removeprefix("qconv")))
-    weights, dense = np.zeros(len(names), np.float32), iter(case.dense)
-    weights[numbered] = case.weights
+    return sorted(range(len(names)), key=lambda i: int(names[i].removeprefix("qconv")))
+
+
+def set_weights(values, dense, pqc, head):
+    weights, dense = np.zeros(len(pqc.symbols), np.float32), iter(dense)
+    weights[numbered_of(pqc)] = values
     pqc.set_weights([weights])
     for layer in head:
         layer.set_weights([np.reshape(next(dense), w.shape) for w in layer.get_weights()])
-    return numbered
 
 
 def open_case(path):
@@ -39,14 +41,14 @@ def open_case(path):
     for k, numbers in enumerate(stages(case.n, case.stages)):
         circuit += stage(k, [bits[i] for i in numbers], "notebook")
     left = [bits[q] for readout in case.readouts for _, (q,) in readout]
-    add, prepare, head = tfq.layers.AddCircuit(), noisy(case, cluster(bits)), head_of(case)
+    add, prepare, head = tfq.layers.AddCircuit(), noisy(case.noise, cluster(bits)), head_of(case)
     observables = [cirq.Z(b) for b in left]
     if case.noise:
-        pqc = tfq.layers.NoisyPQC(noisy(case, circuit), observables, repetitions=REPETITIONS, sample_based=case.samples_shots)
+        pqc = tfq.layers.NoisyPQC(noisy(case.noise, circuit), observables, repetitions=REPETITIONS, sample_based=case.samples_shots)
     else:
         pqc = tfq.layers.PQC(circuit, observables)
     inputs = [cirq.Circuit(cirq.rx(angle)(bits[q]) for q, angle in enumerate(x) if angle or case.noise) for x in case.x]
-    data = tfq.convert_to_tensor([noisy(case, c) for c in inputs])
+    data = tfq.convert_to_tensor([noisy(case.noise, c) for c in inputs])
     labels = tf.constant(case.labels)[:, None]
 
     def predict(circuits):
@@ -56,7 +58,8 @@ def open_case(path):
         return p
 
     predict(data[:1])
-    numbered = set_weights(case, pqc, head)
+    set_weights(case.weights, case.dense, pqc, head)
+    numbered = numbered_of(pqc)
     variables = [v for layer in [pqc] + head for v in layer.trainable_variables]
 
     @tf.function
@@ -73,4 +76,5 @@ def open_case(path):
     return once
 
 
-serve(open_case)
+if __name__ == "__main__":
+    serve(open_case)

@@ -1,6 +1,10 @@
-"""The circuits of TFQ's QCNN tutorial as its own code builds them, gate for gate and moment for moment, for any number of qubits."""
+"""The circuits of TFQ's QCNN tutorial as its own code builds them, gate for gate and moment for moment, for any number of qubits; a clock
+for its epochs."""
+import time
+
 import cirq
 import sympy
+import tensorflow as tf
 
 
 def one_qubit(q, s):
@@ -50,3 +54,15 @@ def cluster(bits):
     for a, b in zip(bits, bits[1:] + [bits[0]]):
         c.append(cirq.CZ(a, b))
     return c
+
+
+class EpochSeconds(tf.keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.seconds = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.start = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seconds.append(time.perf_counter() - self.start)

@@ -5,7 +5,6 @@ when the weights are on disk: seconds of each epoch, the last validation loss.""
 import json
 import os
 import sys
-import time
 
 import numpy as np
 import tensorflow as tf
@@ -16,24 +15,12 @@ strategy = tf.distribute.MultiWorkerMirroredStrategy() if distributed else tf.di
 import cirq
 import tensorflow_quantum as tfq
 
-from tfq_qcnn import cluster, stage
+from tfq_qcnn import EpochSeconds, cluster, stage
 
 
 def load(name):
     with open("tests/golden/tfq/" + name) as f:
         return json.load(f)
-
-
-class EpochSeconds(tf.keras.callbacks.Callback):
-    def __init__(self):
-        super().__init__()
-        self.seconds = []
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.start = time.perf_counter()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.seconds.append(time.perf_counter() - self.start)
 
 
 bits = cirq.GridQubit.rect(1, 8)
