@@ -4,18 +4,22 @@
 # are killed, frozen or leave are in tests/faults.
 . "$(dirname "$0")/common"
 sed 's/"name": "qcnn"/"name": "kill"/' deploy/jobs/qcnn.json >"$work/job.json"
-epochs=600
-run_in 100 "$work/alone.log" "$qringd" "$work/job.json" --epochs $epochs --out "$work/alone" || fail "one worker does not train"
-rm -rf "$work/run"
-"$qring" run "$work/job.json" -n 3 --epochs $epochs --out "$work/run" --restart >"$work/run.log" 2>&1 </dev/null & r=$!
-started="$started $r"
-tries=0; until [ -s "$work/run/steps.jsonl" ] || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
-kill -9 "$(pgrep -P $r -f 'qringd' | head -n 1)"
-wait $r; rc=$?
-check "qring run --restart ends with 0, not $rc" test $rc = 0
-check "it says that a worker died" grep -q 'was terminated by signal 9.*2 remain; restarting it' "$work/run.log"
-d=$work/run; check "run: the digest" test "$(json_string "$d/result.json" state_digest)" = "$(json_string "$work/alone/result.json" state_digest)"
-check "run: each step once" cmp -s "$d/steps.jsonl" "$work/alone/steps.jsonl"
+sed 's/"trajectories": 20/"trajectories": 2000/' tests/golden/digests/jobs/measured-trajectories.json >"$work/measured.json"
+killed() { # job, epochs: one of three workers, which then are two, and three again
+    run_in 100 "$work/alone.log" "$qringd" "$work/$1.json" --epochs "$2" --out "$work/$1-alone" || fail "$1: one worker does not train"
+    rm -rf "$work/run"
+    "$qring" run "$work/$1.json" -n 3 --epochs "$2" --out "$work/run" --restart >"$work/run.log" 2>&1 </dev/null & r=$!
+    started="$started $r"
+    tries=0; until [ -s "$work/run/steps.jsonl" ] || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
+    kill -9 "$(pgrep -P $r -f 'qringd' | head -n 1)"
+    wait $r; rc=$?
+    check "$1: qring run --restart ends with 0, not $rc" test $rc = 0
+    check "$1: it says that a worker died" grep -q 'was terminated by signal 9.*2 remain; restarting it' "$work/run.log"
+    d=$work/run; check "$1: the digest" test "$(json_string "$d/result.json" state_digest)" = "$(json_string "$work/$1-alone/result.json" state_digest)"
+    check "$1: each step once" cmp -s "$d/steps.jsonl" "$work/$1-alone/steps.jsonl"
+}
+killed job 600
+killed measured 40
 stop_run() { # signal, exit code, flags: of qring run itself
     signal=$1 want=$2; shift 2
     rm -rf "$work/run"
