@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .kubernetes import attach as attach
     from .kubernetes import submit as submit
     from .pennylane import from_qnode as from_qnode
+    from .readouts import fidelity, probs, projector
     from .result import History as History
     from .result import Result as Result
     from .result import SweepResult as SweepResult
@@ -53,6 +54,9 @@ __all__ = [
     "Sum",
     "__version__",
     "expval",
+    "fidelity",
+    "probs",
+    "projector",
     "sample",
     "state",
 ]
@@ -68,6 +72,7 @@ _NAMES = {
     ),
     "from_qnode": "pennylane",
     "noise_from_qiskit": "_qiskit_noise",
+    **dict.fromkeys(("fidelity", "probs", "projector"), "readouts"),
     **dict.fromkeys(("Job", "ProgramError", "run", "sweep"), "job"),
     **dict.fromkeys(("History", "Result", "SweepResult", "load"), "result"),
     **dict.fromkeys(("HybridJob", "HybridJobError", "hybrid_job", "input_dir"), "hybrid"),

@@ -231,6 +231,41 @@ def test_measured_bits(tmp_path: Path) -> None:
             qring.Circuit(1).x(0).conditional(wrong)
 
 
+def test_probabilities() -> None:
+    """Those of states, with noise of density matrices; fidelities by overlaps of states."""
+    rng = np.random.default_rng(5)
+    a = qring.Circuit(3).ry("a", 0).cnot(0, 1).rx("b", 2).cz(1, 2).ry("a", 1)
+    b = qring.Circuit(3).h(0).rx("b", 1).cnot(1, 2).ry("c", 0)
+    w = rng.uniform(-2, 2, 2)
+    p = np.abs(qring.state(a, w)) ** 2
+    np.testing.assert_allclose(
+        qring.expval(a, qring.probs([2, 0]))(w),
+        np.einsum("ijk->ki", p.reshape(2, 2, 2)).ravel(),
+        rtol=0,
+        atol=WITHIN,
+    )
+    assert qring.expval(a, qring.projector("101"))(w)[0] == pytest.approx(p[5], abs=WITHIN)
+    f = qring.fidelity(a, b)
+    assert f.parameters == ("a", "b", "c")
+    at = np.array([*w, 0.4])
+
+    def overlap(v: Any) -> float:
+        return float(abs(np.vdot(qring.state(b, v[1:]), qring.state(a, v[:2]))) ** 2)
+
+    assert f(at)[0] == pytest.approx(overlap(at), abs=WITHIN)
+    for k in range(3):
+        step = 1e-5 * np.eye(3)[k]
+        slope = (overlap(at + step) - overlap(at - step)) / 2e-5
+        assert np.ravel(f.jacobian(at)[0])[k] == pytest.approx(slope, abs=1e-9)
+    noisy = a.copy().channel("Depolarize", 1, p=0.3)
+    assert qring.fidelity(noisy, a)(w)[0] < 1 - 0.05
+    for wrong in ("", "2", "00"):
+        with pytest.raises(ValueError, match="cannot project"):
+            qring.projector(wrong, [1])
+    with pytest.raises(ValueError, match="as many"):
+        qring.fidelity(a, qring.Circuit(2).h(0))
+
+
 def test_torch() -> None:
     """A layer passes the options on, and keeps them in a copy."""
     options = {"method": "trajectories", "trajectories": 8, "seed": 5}
