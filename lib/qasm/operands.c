@@ -92,7 +92,7 @@ uint32_t qasm_cells_add(struct qasm_reader *r, uint32_t n) {
         r->cell_bits = qr_xreallocarray(r->cell_bits, r->cap_cells, sizeof *r->cell_bits);
     }
     for (uint32_t i = 0; i < n; i++) r->cells[r->n_cells + i] = qasm_whole(0);
-    memset(r->cell_bits + r->n_cells, 0, n * sizeof *r->cell_bits);
+    if (n) memset(r->cell_bits + r->n_cells, 0, n * sizeof *r->cell_bits);
     r->n_cells += n;
     return r->n_cells - n;
 }

@@ -188,7 +188,7 @@ static bool has_rare_outcomes(const struct noisy *p) {
 static void trajectories(bool measuring) {
     double worst = 0, worst_grad = 0;
     unsigned n_tested = 0;
-    for (uint64_t seed = 1; n_tested < 200; seed++) {
+    for (uint64_t seed = 1; n_tested < (measuring ? 100 : 200); seed++) {
         struct noisy p = measuring ? measuring_new(seed, false)
                                    : noisy_new(seed, 1 + seed % 4, 6 + seed % 9, 3 + seed % 6);
         unsigned n = p.c->n_qubits;
@@ -226,6 +226,114 @@ static void trajectories(bool measuring) {
     }
     printf("trajectories%s: largest z-score %.2f, of derivatives %.2f\n",
            measuring ? " with measurements" : "", worst, worst_grad);
+}
+
+static void add(struct qr_circuit *c, enum qr_gate_kind kind, uint16_t a, uint16_t b,
+                struct qr_gate_arg arg, int bit, bool value) {
+    const struct qr_gate_info *info = qr_gate_info(kind);
+    struct qr_condition on = {{{0}}, {{0}}};
+    struct qr_gate g = {
+        .kind = kind, .n_targets = info->n_targets, .n_args = 1, .targets = {a, b}, .args = {arg}};
+    if (bit >= 0) {
+        qr_qubits_add(&on.bits, (unsigned)bit);
+        if (value) qr_qubits_add(&on.values, (unsigned)bit);
+        g.condition = qr_conditions_add(&c->conditions, &on);
+    }
+    CHECK(qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
+}
+
+/* A qubit's state is teleported over n qubits, and turned by a weight and an input whatever the
+ * first bit is. Each trajectory has the read-outs and derivatives of the qubit alone. At 13 qubits
+ * lanes are qubits, and gates change places unless their bits forbid it. */
+static void teleportation(unsigned n) {
+    const struct qr_gate_arg one = {QR_ARG_CONSTANT, 1, 0}, w = {QR_ARG_PARAMETER, 0.7, 0},
+                             v = {QR_ARG_PARAMETER, 1, 1}, x = {QR_ARG_DATA, 1, 0};
+    struct qr_err err;
+    struct result r[2];
+    for (int whole = 0; whole < 2; whole++) {
+        uint16_t last = (uint16_t)(whole ? n - 1 : 0);
+        struct noisy p = {.c = qr_circuit_new(whole ? n : 1, 1),
+                          .n_samples = 2,
+                          .theta = {0.3, -0.8},
+                          .x = {0.4, 1.7},
+                          .direction = {1, 0.3, -0.2, 0.6},
+                          .scale = {1, 0.5},
+                          .wanted = {1}};
+        struct qr_channel m = {.info = qr_channel_info_of("Measure", 1)};
+        uint32_t measure = qr_circuit_channel(p.c, &m);
+        (void)qr_circuit_param(p.c, "w");
+        (void)qr_circuit_param(p.c, "w1");
+        add(p.c, QR_GATE_Y, 0, 0, w, -1, false);
+        for (uint16_t q = 0; q < last; q += 2) {
+            add(p.c, QR_GATE_H, q + 1, 0, one, -1, false);
+            add(p.c, QR_GATE_CNOT, q + 1, q + 2, one, -1, false);
+            add(p.c, QR_GATE_CNOT, q, q + 1, one, -1, false);
+            add(p.c, QR_GATE_H, q, 0, one, -1, false);
+            for (uint16_t k = 0; k < 2; k++) {
+                CHECK(qr_circuit_add_channel(p.c, measure, &(uint16_t){q + k}, &err) == QR_OK);
+                struct qr_gate g = p.c->gates[--p.c->n_gates];
+                g.bit = (uint16_t)(q + k + 1);
+                CHECK(qr_circuit_add(p.c, &g, &err) == QR_OK, "%s", err.msg);
+            }
+            add(p.c, QR_GATE_X, q + 2, 0, one, q + 1, true);
+            add(p.c, QR_GATE_Z, q + 2, 0, one, q, true);
+        }
+        for (int value = 0; value < (whole ? 2 : 1); value++) {
+            add(p.c, QR_GATE_X, last, 0, v, whole ? 0 : -1, value);
+            add(p.c, QR_GATE_Y, last, 0, x, whole ? 0 : -1, value);
+        }
+        for (size_t k = 0; k < READOUTS; k++) {
+            char text[32];
+            if (k) snprintf(text, sizeof text, "0.5*Y%u - Z%u", last, last);
+            else snprintf(text, sizeof text, "X%u", last);
+            CHECK(qr_observable_parse(text, p.c->n_qubits, &p.obs[k], &err) == QR_OK);
+        }
+        struct qr_sim_options opt = {.precision = QR_DOUBLE,
+                                     .isa = qr_isa_best(),
+                                     .n_trajectories = 40,
+                                     .method = whole ? QR_METHOD_TRAJECTORIES : QR_METHOD_AUTO,
+                                     .wanted = p.wanted};
+        CHECK(by(&p, opt, n, &r[whole]));
+        noisy_drop(&p);
+    }
+    double worst = 0;
+    for (size_t k = 0; k < READOUTS * 2; k++) worst = fmax(worst, fabs(r[1].z[k] - r[0].z[k]));
+    for (size_t k = 0; k < 2; k++) worst = fmax(worst, fabs(r[1].grad[k] - r[0].grad[k]));
+    for (size_t k = 0; k < 2; k++) worst = fmax(worst, fabs(r[1].dx[k] - r[0].dx[k]));
+    /* about 100 operations in a row, derivatives of at most 2 pi */
+    CHECK(worst < 1e-12 && r[0].grad[1] != 0 && r[0].dx[1] != 0, "%u qubits: off %g", n, worst);
+}
+
+/* Qubit 12 is a lane, in state 1, and its measurement waits for other qubits; a gate on qubit 0 that
+ * depends on the bit must wait for it. */
+static void order_of_bits(void) {
+    struct noisy p = {
+        .c = qr_circuit_new(13, 0), .n_samples = 1, .theta = {1}, .direction = {1}, .scale = {1}};
+    struct qr_channel m = {.info = qr_channel_info_of("Measure", 1)};
+    struct qr_gate measure = {.kind = QR_GATE_CHANNEL,
+                              .n_targets = 1,
+                              .targets = {12},
+                              .bit = 1,
+                              .channel = qr_circuit_channel(p.c, &m)};
+    struct qr_err err;
+    struct result r;
+    (void)qr_circuit_param(p.c, "one"); /* gates without weights are in passes before */
+    for (uint16_t q = 0; q < 13; q++)
+        add(p.c, QR_GATE_X, q, 0, (struct qr_gate_arg){QR_ARG_PARAMETER, 1, 0}, -1, false);
+    for (uint16_t q = 0; q < 12; q += q < 10 ? 2 : 1) /* signs alone; qubit 12 is used last */
+        add(p.c, QR_GATE_CZ, q, q + 1, (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0}, -1, false);
+    CHECK(qr_circuit_add(p.c, &measure, &err) == QR_OK, "%s", err.msg);
+    add(p.c, QR_GATE_X, 0, 0, (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0}, 0, true);
+    for (size_t k = 0; k < READOUTS; k++)
+        CHECK(qr_observable_parse(k ? "Z12" : "Z0", 13, &p.obs[k], &err) == QR_OK);
+    CHECK(by(&p,
+             (struct qr_sim_options){.precision = QR_DOUBLE,
+                                     .isa = qr_isa_best(),
+                                     .n_trajectories = 2,
+                                     .method = QR_METHOD_TRAJECTORIES},
+             0, &r));
+    CHECK(fabs(r.z[0] - 1) < 1e-12 && fabs(r.z[1] + 1) < 1e-12, "%g, %g", r.z[0], r.z[1]);
+    noisy_drop(&p);
 }
 
 /* Channels that depend on bits and have no exact equivalent: trajectories against whole density
@@ -421,5 +529,8 @@ int main(void) {
     trajectories(false);
     trajectories(true);
     conditional_channels();
+    teleportation(5);
+    teleportation(13);
+    order_of_bits();
     return t_end();
 }

@@ -131,6 +131,8 @@ static void measured_bits(void) {
         struct qr_circuit *plain = seed % 2 ? ref_random_circuit(seed, n, 8 + seed % 7)
                                             : noisy_random_circuit(seed, n, 8 + seed % 7, 3);
         struct sampled p = {.c = noisy_with_measurements(seed, plain, 3, false, true)};
+        for (size_t i = 0; i < p.c->n_channels && seed % 2; i++) /* without noise: no errors */
+            for (unsigned k = 0; k < 2; k++) p.c->channels[i].args[k].scale = 0;
         noisy_random_parameters(seed + 1, p.c, p.theta);
         ref_random_numbers(seed + 2, 3 * n, -1, 1, p.x);
         for (int trajectories = 0; trajectories < 2; trajectories++) {
