@@ -25,8 +25,8 @@ class FunctionSet:
         Precision of amplitudes; default: that of the weights of a call.
     threads : int, optional
         Default: all processors that this process may use.
-    method, trajectories, seed
-        How noise channels are simulated, as for :func:`qring.expval`.
+    method, trajectories, seed, shots, gradient
+        How noise channels and shots are simulated, as for :func:`qring.expval`.
     """
 
     def __init__(
@@ -38,16 +38,24 @@ class FunctionSet:
         method: str = "auto",
         trajectories: int | None = None,
         seed: int = 0,
+        shots: int | None = None,
+        gradient: str = "adjoint",
     ) -> None:
         # Compiled at once, so that errors come from the layer's constructor.
-        self.noise: dict[str, Any] = {"method": method, "trajectories": trajectories, "seed": seed}
+        self.options: dict[str, Any] = {
+            "method": method,
+            "trajectories": trajectories,
+            "seed": seed,
+            "shots": shots,
+            "gradient": gradient,
+        }
         first = expval(
             circuit,
             observables,
             dtype or "float32",
             threads,
             input_gradients=False,
-            **self.noise,
+            **self.options,
         )
         self.circuit: dict[str, Any] = (
             circuit.to_json() if isinstance(circuit, Circuit) else dict(circuit)
@@ -79,7 +87,7 @@ class FunctionSet:
         with self._lock:
             if key not in self._functions:
                 self._functions[key] = expval(
-                    self.circuit, self.observables, key[0], self.threads, key[1], **self.noise
+                    self.circuit, self.observables, key[0], self.threads, key[1], **self.options
                 )
             return self._functions[key]
 
@@ -110,8 +118,8 @@ class FunctionSet:
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        noise = tuple(self.noise.values())
-        return FunctionSet, (self.circuit, self.observables, self.dtype, self.threads, *noise)
+        options = tuple(self.options.values())
+        return FunctionSet, (self.circuit, self.observables, self.dtype, self.threads, *options)
 
 
 class CircuitNames:

@@ -127,9 +127,11 @@ class Expval:
         return self._functions.draw(columns, format)
 
     def __repr__(self) -> str:
+        shots = self._functions.options["shots"]
         return (
             f"qring.jax.expval({self.n_qubits} qubits, {len(self.parameters)} parameters, "
-            f"{len(self.inputs)} inputs, {self.n_outputs} outputs)"
+            f"{len(self.inputs)} inputs, {self.n_outputs} outputs"
+            f"{f', {shots} shots' if shots else ''})"
         )
 
     def _number(self, dtype: Any, by_inputs: bool) -> np.int64:
@@ -218,6 +220,8 @@ def expval(
     method: str = "auto",
     trajectories: int | None = None,
     seed: int = 0,
+    shots: int | None = None,
+    gradient: str = "adjoint",
 ) -> Expval:
     """Compile a circuit and its observables to a JAX function.
 
@@ -234,8 +238,8 @@ def expval(
         float32 or float64, the precision of amplitudes. Default: that of the arrays of a call.
     threads : int, optional
         Default: all processors that this process may use. Results do not depend on it.
-    method, trajectories, seed
-        How noise channels are simulated, as for :func:`qring.expval`.
+    method, trajectories, seed, shots, gradient
+        How noise channels and shots are simulated, as for :func:`qring.expval`.
 
     Returns
     -------
@@ -249,4 +253,5 @@ def expval(
     >>> jax.jit(jax.grad(lambda w, x: f(w, x).sum()))(jnp.zeros(1), jnp.zeros((3, 1))).shape
     (1,)
     """
-    return Expval(FunctionSet(circuit, observables, dtype, threads, method, trajectories, seed))
+    options = (dtype, threads, method, trajectories, seed, shots, gradient)
+    return Expval(FunctionSet(circuit, observables, *options))

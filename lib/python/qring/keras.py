@@ -128,8 +128,8 @@ class Layer(CircuitNames, keras.layers.Layer):  # type: ignore[misc,unused-ignor
         float32 or float64, the precision of amplitudes. Default: that of the layer's ``dtype``.
     threads : int, optional
         Default: all processors that this process may use. Results do not depend on it.
-    method, trajectories, seed
-        How noise channels are simulated, as for :func:`qring.expval`.
+    method, trajectories, seed, shots, gradient
+        How noise channels and shots are simulated, as for :func:`qring.expval`.
     initializer : str, dict or keras.Initializer, optional
         Of the weights. Default: uniform in [0, 2 pi).
     **kwargs
@@ -153,13 +153,14 @@ class Layer(CircuitNames, keras.layers.Layer):  # type: ignore[misc,unused-ignor
         method: str = "auto",
         trajectories: int | None = None,
         seed: int = 0,
+        shots: int | None = None,
+        gradient: str = "adjoint",
         initializer: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._functions = FunctionSet(
-            circuit, observables, precision, threads, method, trajectories, seed
-        )
+        options = (precision, threads, method, trajectories, seed, shots, gradient)
+        self._functions = FunctionSet(circuit, observables, *options)
         self._initializer = keras.initializers.get(
             initializer or keras.initializers.RandomUniform(0.0, 2 * math.pi)
         )
@@ -229,6 +230,6 @@ class Layer(CircuitNames, keras.layers.Layer):  # type: ignore[misc,unused-ignor
             "observables": list(functions.observables),
             "precision": functions.dtype,
             "threads": functions.threads,
-            **functions.noise,
+            **functions.options,
             "initializer": keras.initializers.serialize(self._initializer),
         }

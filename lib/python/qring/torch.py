@@ -267,8 +267,8 @@ class Layer(CircuitNames, nn.Module):
         ``layer.double()`` makes the simulation float64 too.
     threads : int, optional
         Default: all processors that this process may use. Results do not depend on it.
-    method, trajectories, seed
-        How noise channels are simulated, as for :func:`qring.expval`.
+    method, trajectories, seed, shots, gradient
+        How noise channels and shots are simulated, as for :func:`qring.expval`.
 
     Attributes
     ----------
@@ -296,9 +296,12 @@ class Layer(CircuitNames, nn.Module):
         method: str = "auto",
         trajectories: int | None = None,
         seed: int = 0,
+        shots: int | None = None,
+        gradient: str = "adjoint",
     ) -> None:
         super().__init__()
-        self._bind(FunctionSet(circuit, observables, dtype, threads, method, trajectories, seed))
+        options = (dtype, threads, method, trajectories, seed, shots, gradient)
+        self._bind(FunctionSet(circuit, observables, *options))
         self.weight = nn.Parameter(torch.empty(len(self._functions.parameters)))
         self.reset_parameters()
 
@@ -327,9 +330,11 @@ class Layer(CircuitNames, nn.Module):
 
     def extra_repr(self) -> str:
         """Return the sizes, for ``repr``."""
+        shots = self._functions.options["shots"]
         return (
             f"qubits={self._functions.n_qubits}, parameters={len(self._functions.parameters)}, "
             f"inputs={len(self._functions.inputs)}, outputs={self._functions.n_outputs}"
+            f"{f', shots={shots}' if shots else ''}"
         )
 
     def __getstate__(self) -> dict[str, Any]:

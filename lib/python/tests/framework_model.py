@@ -10,6 +10,7 @@ import numpy as np
 
 import qring
 
+SHOTS: dict[str, Any] = {"shots": 50, "seed": 3, "gradient": "parameter-shift"}
 OBSERVABLES = ["Z0", "0.5*X0 Z1 - Y2"]
 
 

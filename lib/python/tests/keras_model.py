@@ -1,6 +1,6 @@
 """Program of test_keras.py: runs one action on the backend in KERAS_BACKEND.
 
-usage: keras_model.py derivatives|train FILE|predict FILE|misuse|noise
+usage: keras_model.py derivatives|train FILE|predict FILE|misuse|noise|shots
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 
 import keras
 import numpy as np
-from framework_model import OBSERVABLES, circuit, data
+from framework_model import OBSERVABLES, SHOTS, circuit, data
 
 import qring
 import qring.keras
@@ -21,9 +21,10 @@ def samples() -> np.ndarray:
     return np.random.default_rng(3).uniform(-1, 1, (24, 4)).astype("float32")
 
 
-def layer_with(w: np.ndarray, dtype: str) -> qring.keras.Layer:
+def layer_with(w: np.ndarray, dtype: str, **options: object) -> qring.keras.Layer:
     """Return a built layer with the given weights."""
-    layer = qring.keras.Layer(circuit(), OBSERVABLES, dtype=dtype)
+    layer = qring.keras.Layer(circuit(), OBSERVABLES, dtype=dtype, **options)
+    layer = qring.keras.Layer.from_config(layer.get_config())
     layer.build((None, 3))
     layer.weight.assign(w)
     return layer
@@ -56,8 +57,8 @@ def gradients(layer: qring.keras.Layer, w: np.ndarray, x: np.ndarray, c: np.ndar
     return [values, *tape.gradient(values, [layer.weight.value, at], c)]
 
 
-def derivatives() -> dict[str, object]:
-    """Compare with qring.Function."""
+def derivatives(**options: object) -> dict[str, object]:
+    """Compare with qring.Function with the same options."""
     largest = {}
     for dtype in ("float64", "float32"):
         if dtype == "float64" and keras.config.backend() == "jax":
@@ -66,11 +67,11 @@ def derivatives() -> dict[str, object]:
             jax.config.update("jax_enable_x64", True)
         w, x = (a.astype(dtype) for a in data(7))
         c = np.random.default_rng(1).normal(size=(7, 2)).astype(dtype)
-        found = gradients(layer_with(w, dtype), w, x, c)
-        f = qring.expval(circuit(), OBSERVABLES, dtype=dtype)
+        found = gradients(layer_with(w, dtype, **options), w, x, c)
+        f = qring.expval(circuit(), OBSERVABLES, dtype=dtype, **options)
         expected = f.value_and_vjp(w, x, c)
         largest[dtype] = max(
-            float(np.abs(np.asarray(a) - b).max()) for a, b in zip(found, expected)
+            float(np.abs(np.asarray(a) - b.astype(dtype)).max()) for a, b in zip(found, expected)
         )
     return largest
 
@@ -157,5 +158,6 @@ if __name__ == "__main__":
         "predict": predict,
         "misuse": misuse,
         "noise": noise,
+        "shots": lambda: derivatives(**SHOTS),
     }
     print(json.dumps(action[sys.argv[1]](*sys.argv[2:])))

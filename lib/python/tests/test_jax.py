@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from framework_model import OBSERVABLES, circuit, close, data, differences
+from framework_model import OBSERVABLES, SHOTS, circuit, close, data, differences
 
 import qring
 
@@ -257,3 +257,16 @@ def test_noise() -> None:
     want = qring.expval(noisy, "Z0", "float32", input_gradients=False, **options)(w, x)
     got = qring.jax.expval(noisy, "Z0", **options)(jnp.asarray(w), jnp.asarray(x))
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("gradient", ["adjoint", "parameter-shift"])
+def test_shots(gradient: str) -> None:
+    """Bits of the function with the same options, also of a compiled program."""
+    w, x = data(7)
+    options = {**SHOTS, "gradient": gradient}
+    f = qring.jax.expval(circuit(), OBSERVABLES, **options)
+    assert "50 shots" in repr(f)
+    values, pull = jax.vjp(jax.jit(f), w, x)
+    own = qring.expval(circuit(), OBSERVABLES, **options)
+    for a, b in zip((values, *pull(np.ones((7, 2)))), own.value_and_vjp(w, x, np.ones((7, 2)))):
+        assert np.array_equal(a, b)

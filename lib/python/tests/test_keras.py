@@ -89,3 +89,8 @@ def test_misuse_raises_and_policies_hold(backend: str) -> None:
 
 def test_options_of_noise(backend: str) -> None:
     assert run(backend, "noise")["difference"] <= 1e-6
+
+
+def test_shots(backend: str) -> None:
+    """Bits of the function with the same options."""
+    assert run(backend, "shots") == {"float64": 0, "float32": 0}

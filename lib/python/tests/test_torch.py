@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 import pytest
-from framework_model import OBSERVABLES, circuit, close, data, differences
+from framework_model import OBSERVABLES, SHOTS, circuit, close, data, differences
 
 import qring
 
@@ -41,6 +41,25 @@ def test_values_and_derivatives_are_those_of_the_function(dtype: str) -> None:
     assert np.array_equal(values.detach().numpy(), z.astype(dtype))
     assert np.array_equal(layer.weight.grad.numpy(), dw.astype(dtype))
     assert np.array_equal(inputs.grad.numpy(), dx.astype(dtype))
+
+
+@pytest.mark.parametrize("gradient", ["adjoint", "parameter-shift"])
+def test_shots(gradient: str) -> None:
+    """Bits of the function with the same options, also of a copy."""
+    w, x = data(7)
+    options = {**SHOTS, "gradient": gradient}
+    layer = pickle.loads(pickle.dumps(layer_with(w, **options)))
+    assert "shots=50" in repr(layer)
+    for by_inputs in (False, True):
+        f = qring.expval(circuit(), OBSERVABLES, input_gradients=by_inputs, **options)
+        z, dw, dx = f.value_and_vjp(w, x, np.ones((7, 2)))
+        layer.weight.grad = None
+        inputs = torch.tensor(x, requires_grad=by_inputs)
+        values = layer(inputs)
+        values.sum().backward()
+        assert np.array_equal(values.detach().numpy(), z)
+        assert np.array_equal(layer.weight.grad.numpy(), dw)
+    assert np.array_equal(inputs.grad.numpy(), dx)
 
 
 def test_derivatives_without_those_by_inputs_are_the_same() -> None:
