@@ -85,6 +85,11 @@ enum qr_code qr_api_observables(struct qring_function *f, const char *const *tex
     return QR_OK;
 }
 
+/* The key of the evaluations of a job's first filter (model/layers/quantum.c). */
+void qring_set_seed(struct qring_function *f, unsigned long long seed) {
+    f->draw_key = qr_random_u64(seed, QR_RANDOM_TRAJECTORY, 0, UINT64_MAX);
+}
+
 static enum qr_code compile_plan(struct qring_function *f, const struct qring_options *opt,
                                  struct qr_err *err) {
     struct qr_sim_options sim = {
@@ -108,8 +113,7 @@ static enum qr_code compile_plan(struct qring_function *f, const struct qring_op
         return qr_fail(err, QR_UNIMPLEMENTED,
                        "cannot compute states: the circuit has noise channels or measurements, and "
                        "its states are mixed; remove these, or compute expectation values");
-    /* That of the evaluations of a job's first filter (model/layers/quantum.c). */
-    f->draw_key = qr_random_u64(opt->seed, QR_RANDOM_TRAJECTORY, 0, UINT64_MAX);
+    qring_set_seed(f, opt->seed);
     qr_auto(qr_free_p) uint8_t *wanted = NULL;
     if (opt->input_gradients) {
         wanted = qr_xcalloc(f->circuit->n_columns + 1, 1);

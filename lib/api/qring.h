@@ -174,6 +174,8 @@ QRING_EXPORT enum qring_code qring_circuit_write(const char *circuit, size_t cir
                                                  const struct qring_write_options *options,
                                                  char **ret, size_t *ret_bytes,
                                                  struct qring_error *err);
+/* Sets the seed of later calls, as of the options. No call may be running. */
+QRING_EXPORT void qring_set_seed(struct qring_function *f, unsigned long long seed);
 /* f may be NULL. No call may be running. */
 QRING_EXPORT void qring_function_free(struct qring_function *f);
 

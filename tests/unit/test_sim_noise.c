@@ -304,8 +304,8 @@ static void teleportation(unsigned n) {
     CHECK(worst < 1e-12 && r[0].grad[1] != 0 && r[0].dx[1] != 0, "%u qubits: off %g", n, worst);
 }
 
-/* Qubit 12 is a lane, in state 1, and its measurement waits for other qubits; a gate on qubit 0 that
- * depends on the bit must wait for it. */
+/* Qubit 12 is a lane, in state 1, and its measurement waits for other qubits; so must a gate on
+ * qubit 0 that depends on the bit. */
 static void order_of_bits(void) {
     struct noisy p = {
         .c = qr_circuit_new(13, 0), .n_samples = 1, .theta = {1}, .direction = {1}, .scale = {1}};

@@ -127,6 +127,7 @@ def _declare(lib: ctypes.CDLL) -> None:
             [text, size, text, pointer, pointer, pointer, pointer],
         ),
         "qring_function_free": (None, [handle]),
+        "qring_set_seed": (None, [handle, ctypes.c_ulonglong]),
         "qring_n_qubits": (size, [handle]),
         "qring_n_parameters": (size, [handle]),
         "qring_n_inputs": (size, [handle]),

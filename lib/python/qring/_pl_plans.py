@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ._pl_gates import CHANNELS, Gate, describe, gates_of
 from ._pl_measurements import Floats, Outputs, coefficient_derivatives, observable_text, outputs_of
 from .circuit import Circuit
-from .function import Function, StateFunction, expval, state
+from .function import Function, SampleFunction, StateFunction, expval, state
 
 
 @dataclass
@@ -171,6 +171,7 @@ class Plan:
         self._states = words is None
         self._functions: dict[tuple[bytes, bool], Function] = {}
         self._state_functions: dict[bytes, StateFunction] = {}
+        self._sample_functions: dict[bytes, SampleFunction] = {}
         self._combined: tuple[tuple[Any, ...], Combination] | None = None
 
     def _circuit(self, as_input: bytes) -> Circuit:
@@ -213,6 +214,16 @@ class Plan:
         if (f := self._state_functions.get(as_input)) is None:
             f = StateFunction(self._circuit(as_input), dtype=self._dtype, threads=self._threads)
             self._state_functions[as_input] = f
+        return f
+
+    def sample_function(self, as_input: bytes, shots: int) -> SampleFunction:
+        """Return the function for bit strings, compiled at its first use; of one shots number."""
+        f = self._sample_functions.get(as_input)
+        if f is None or f.shots != shots:
+            f = SampleFunction(
+                self._circuit(as_input), shots, dtype=self._dtype, threads=self._threads
+            )
+            self._sample_functions[as_input] = f
         return f
 
     @property

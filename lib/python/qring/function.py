@@ -296,6 +296,17 @@ class _Handle:
         """
         return self._engine
 
+    @property
+    def seed(self) -> int:
+        """Seed of trajectories and shots. Set it for other draws of the same function."""
+        return self._seed
+
+    @seed.setter
+    def seed(self, seed: int) -> None:
+        self._seed = _check_integer(seed, "a seed", 0, (1 << 64) - 1)
+        with self._lock:
+            lib.qring_set_seed(self._open(), self._seed)
+
     def draw(self, columns: int = 100, format: str = "text") -> str:
         """Draw the circuit and its read-outs; as :meth:`Circuit.draw`."""
         with self._lock:
@@ -912,6 +923,11 @@ class SampleFunction(_Handle):
             0 or 1 of each qubit.
         """
         return self._draw(weights, inputs)[0]
+
+    @property
+    def shots(self) -> int:
+        """Number of strings of each sample."""
+        return self._shots or 0
 
     def bits(
         self, weights: npt.ArrayLike | None = None, inputs: npt.ArrayLike | None = None

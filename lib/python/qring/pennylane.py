@@ -31,8 +31,8 @@ from pennylane.devices.preprocess import (
 )
 from pennylane.devices.qubit.measure import measure
 from pennylane.exceptions import DeviceError
-from pennylane.measurements import StateMeasurement
-from pennylane.transforms import broadcast_expand, defer_measurements
+from pennylane.measurements import SampleMeasurement, StateMeasurement
+from pennylane.transforms import broadcast_expand, defer_measurements, split_non_commuting
 from pennylane.transforms.core import CompilePipeline
 
 from ._pl_gates import CHANNELS, GATES, is_native
@@ -62,13 +62,13 @@ def _nothing(results: Any) -> Any:
 
 
 @qml.transform  # type: ignore[untyped-decorator]
-def _reject_shots(tape: Any) -> tuple[tuple[Any, ...], Callable[[Any], Any]]:
-    if tape.shots:
-        raise DeviceError(
-            f"cannot execute with {tape.shots.total_shots} shots on qring: the device computes "
-            "exact values only; remove the shots, or use default.qubit"
-        )
-    return (tape,), _nothing
+def _turn_to_strings(tape: Any) -> tuple[Sequence[Any], Callable[[Any], Any]]:
+    """Split a tape with shots into tapes whose results follow from bit strings."""
+    if not tape.shots:
+        return (tape,), _nothing
+    tapes, join = split_non_commuting(tape)
+    turned = [t.copy(operations=[*t.operations, *t.diagonalizing_gates]) for t in tapes]
+    return turned, join
 
 
 @qml.transform  # type: ignore[untyped-decorator]
@@ -102,10 +102,14 @@ def _state_measurement(mp: Any) -> bool:
     return isinstance(mp, StateMeasurement)
 
 
+def _sample_measurement(mp: Any) -> bool:
+    return isinstance(mp, SampleMeasurement)
+
+
 @simulator_tracking
 @single_tape_support
 class QringDevice(Device):  # type: ignore[misc]
-    """Exact expectation values and adjoint derivatives by qring.
+    """Exact expectation values, adjoint derivatives, and bit strings by qring.
 
     Tapes of the same structure (gates, wires and Pauli words, whatever the numbers) share a
     compiled plan. A batch of them, or a broadcast tape, is computed by one call.
@@ -116,7 +120,7 @@ class QringDevice(Device):  # type: ignore[misc]
         Number of wires or their labels; the first is the most significant bit. None: those of
         each tape.
     shots : int, optional
-        PennyLane's default number of shots for QNodes. Any but None is rejected at execution.
+        PennyLane's default number of shots for QNodes: results are then those of bit strings.
     dtype : {"float64", "float32"}
         Precision of amplitudes. Results are float64.
     threads : int, optional
@@ -125,6 +129,8 @@ class QringDevice(Device):  # type: ignore[misc]
         Most plans that are kept.
     probability_wires : int
         Most wires of probabilities that are differentiated: they cost 2**wires observables.
+    seed : int, optional
+        Of bit strings; each tape that is executed draws others. Default: another for each device.
     """
 
     name = "qring"
@@ -141,6 +147,7 @@ class QringDevice(Device):  # type: ignore[misc]
         threads: int | None = None,
         plans: int = 64,
         probability_wires: int = 10,
+        seed: int | None = None,
     ) -> None:
         if np.dtype(dtype).name not in ("float32", "float64"):
             raise DeviceError(f"cannot compute in {dtype!r}: use 'float64' or 'float32'")
@@ -151,6 +158,8 @@ class QringDevice(Device):  # type: ignore[misc]
         self._most_plans = max(1, plans)
         self._probability_wires = probability_wires
         self._lock = threading.Lock()
+        self._draws = threading.Lock()
+        self._seeds = np.random.default_rng(seed)
         self._hits = self._misses = 0
 
     def plan_cache(self) -> dict[str, int]:
@@ -167,7 +176,8 @@ class QringDevice(Device):  # type: ignore[misc]
         for option in config.device_options:
             raise DeviceError(f"cannot use the device option {option}: qring has none; remove it")
         updated: dict[str, Any] = {}
-        if config.gradient_method in ("best", "device"):
+        shots = circuit is not None and circuit.shots
+        if config.gradient_method in ("best", "device") and not shots:
             updated["gradient_method"] = "adjoint"
         adjoint = updated.get("gradient_method", config.gradient_method) == "adjoint"
         if config.use_device_gradient is None:
@@ -194,8 +204,8 @@ class QringDevice(Device):  # type: ignore[misc]
         config = execution_config or ExecutionConfig()
         adjoint = config.gradient_method == "adjoint"
         pipeline = CompilePipeline()
-        pipeline.add_transform(_reject_shots)
         pipeline.add_transform(defer_measurements, allow_postselect=False)
+        pipeline.add_transform(_turn_to_strings)
         pipeline.add_transform(_expand_broadcast_matrices)
         pipeline.add_transform(
             decompose,
@@ -210,7 +220,7 @@ class QringDevice(Device):  # type: ignore[misc]
         pipeline.add_transform(
             validate_measurements,
             analytic_measurements=self._differentiable if adjoint else _state_measurement,
-            sample_measurements=lambda mp: False,
+            sample_measurements=_sample_measurement,
             name=f"adjoint + {self.name}" if adjoint else self.name,
         )
         if adjoint:
@@ -269,8 +279,6 @@ class QringDevice(Device):  # type: ignore[misc]
     ) -> list[Tape]:
         ret = []
         for i, circuit in enumerate(circuits):
-            if circuit.shots:
-                raise DeviceError("cannot execute with shots on qring: remove them")
             wanted = circuit.measurements if measurements is None else measurements[i]
             wires = wire_order(circuit, self.wires)
             ret.append(read_tape(circuit, wires, wanted, derivatives))
@@ -281,7 +289,34 @@ class QringDevice(Device):  # type: ignore[misc]
     def execute(
         self, circuits: Sequence[Any], execution_config: ExecutionConfig | None = None
     ) -> tuple[Any, ...]:
-        """Compute results of a batch of tapes; one call of qring for each structure."""
+        """Compute results of a batch of tapes; one call of qring for each structure.
+
+        A tape with shots is a call of its own.
+        """
+        exact = [c for c in circuits if not c.shots]
+        values = iter(self._exact_results(exact) if exact else ())
+        return tuple(self._sampled_results(c) if c.shots else next(values) for c in circuits)
+
+    def _sampled_results(self, circuit: Any) -> Any:
+        """Draw bit strings of a tape whose measurements they tell."""
+        wires = wire_order(circuit, self.wires)
+        tape = read_tape(circuit, wires, None, derivatives=False)
+        (group,) = self._groups([tape])
+        with self._draws:  # a plan's function has one seed
+            seed = int(self._seeds.integers(1 << 63))
+            samples = group.samples(circuit.shots.total_shots, seed)
+        if tape.batch is None:
+            samples = samples[0]
+        ret = []
+        for bounds in circuit.shots.bins():
+            results = [
+                mp.process_samples(samples, wire_order=qml.wires.Wires(wires), shot_range=bounds)
+                for mp in circuit.measurements
+            ]
+            ret.append(results[0] if len(results) == 1 else tuple(results))
+        return tuple(ret) if circuit.shots.has_partitioned_shots else ret[0]
+
+    def _exact_results(self, circuits: Sequence[Any]) -> tuple[Any, ...]:
         wanted = [
             [
                 has_outputs(mp, self._probability_wires)
@@ -476,6 +511,14 @@ class _Group:
         as_input, weights, inputs = self._arguments()
         psi = self.plan.state_function(as_input)(weights, inputs)
         return np.broadcast_to(psi, (self._n, psi.shape[-1]))
+
+    def samples(self, shots: int, seed: int) -> Any:
+        """Draw bit strings: (S, shots, n)."""
+        as_input, weights, inputs = self._arguments()
+        f = self.plan.sample_function(as_input, shots)
+        f.seed = seed
+        bits = f(weights, inputs)
+        return bits if inputs is not None else bits[None]
 
     def vjp(
         self, combinations: list[Combination], dy: list[Floats]

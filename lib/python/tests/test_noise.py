@@ -164,6 +164,10 @@ def test_shots() -> None:
     assert abs(bits[:, 0].mean() - 0.5) <= 5 * 0.5 / np.sqrt(shots)
     assert (pickle.loads(pickle.dumps(draw))([0.0]) == bits).all()
     assert (qring.sample(bell, [0.0], shots=shots, seed=3) != bits).any()
+    draw.seed, f.seed = 3, 3
+    assert (qring.sample(bell, [0.0], shots=shots, seed=3) == draw([0.0])).all()
+    assert (pickle.loads(pickle.dumps(f))([0.7]) == f([0.7])).all()
+    assert f([0.7])[0] != found[0]
     with pytest.raises(qring.QringError, match="at most 64"):
         qring.sample(qring.Circuit(65).h(0))
 

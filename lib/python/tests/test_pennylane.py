@@ -375,10 +375,6 @@ def test_inverse_control_and_power(name):
 
 def test_errors():
     dev = QringDevice(wires=2)
-    with pytest.raises(DeviceError, match="shots"):
-        qml.set_shots(qml.QNode(lambda: qml.expval(qml.Z(0)), dev), 10)()
-    with pytest.raises(DeviceError, match="shots"):
-        dev.execute(qml.tape.QuantumScript([], [qml.expval(qml.Z(0))], shots=3))
     with pytest.raises(DeviceError, match="float"):
         QringDevice(wires=1, dtype="int32")
     with pytest.raises(DeviceError, match="device option"):
