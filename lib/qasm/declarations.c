@@ -116,6 +116,55 @@ static enum qr_code read_elements(struct qasm_reader *r, const struct qasm_selec
     return qasm_expect(r, '}', "'}'");
 }
 
+/* Evaluates the expression at the token for each value of the table's results; one that it lacks
+ * is added to it, and *ret_whole is false. */
+static enum qr_code fill_table(struct qasm_reader *r, uint32_t token, struct qasm_table *t,
+                               bool *ret_whole) {
+    *ret_whole = true;
+    for (unsigned k = 0; k < 1u << t->n && *ret_whole; k++) {
+        for (unsigned i = 0; i < t->n; i++)
+            r->results[t->results[i] - 1].assumed = (int8_t)(k >> i & 1);
+        r->at = token;
+        QR_TRY(qasm_expression(r, &t->values[k]));
+        *ret_whole = t->values[k].kind != QASM_UNKNOWN;
+    }
+    for (unsigned i = 0; i < t->n; i++) r->results[t->results[i] - 1].assumed = -1;
+    return QR_OK;
+}
+
+/* Gives a value that depends on at most QASM_TABLE measured bits a table, so that a statement that
+ * uses the variable can depend on them. */
+static enum qr_code tabulate(struct qasm_reader *r, uint32_t token, const struct qasm_selection *to,
+                             struct qasm_value *v) {
+    uint32_t end = r->at;
+    bool whole = false;
+    struct qasm_table t = {.values = qr_xcalloc(1u << QASM_TABLE, sizeof *t.values)};
+    enum qr_code code = QR_OK;
+    for (uint32_t result = v->result; !whole && result && t.n < QASM_TABLE && !code;) {
+        t.results[t.n++] = result;
+        code = fill_table(r, token, &t, &whole);
+        for (unsigned k = 0; !whole && !code && result && k < 1u << t.n; k++)
+            result = t.values[k].kind == QASM_UNKNOWN ? t.values[k].result : result;
+        for (unsigned i = 0; i < t.n && !whole; i++)
+            if (t.results[i] == result) result = 0; /* by a variable without a table */
+    }
+    r->at = end;
+    for (unsigned k = 0; k < 1u << t.n && whole && !code; k++)
+        code = qasm_convert(r, token, to->type, to->width, t.values[k], &t.values[k]);
+    if (code || !whole) {
+        free(t.values);
+        return code;
+    }
+    if (r->n_tables == r->cap_tables) {
+        r->cap_tables = r->cap_tables ? 2 * r->cap_tables : 16;
+        r->tables = qr_xreallocarray(r->tables, r->cap_tables, sizeof *r->tables);
+    }
+    t.values = qr_xreallocarray(t.values, (size_t)1 << t.n, sizeof *t.values);
+    r->tables[r->n_tables] = t;
+    v->table = ++r->n_tables;
+    return QR_OK;
+}
+
 /* The value after "=": an expression, a measurement, a list, or another array. */
 static enum qr_code read_value(struct qasm_reader *r, const struct qasm_selection *to) {
     struct qasm_value v;
@@ -142,7 +191,11 @@ static enum qr_code read_value(struct qasm_reader *r, const struct qasm_selectio
                                 &r->cells[r->pool[to->first + i]]));
         return QR_OK;
     }
+    size_t n_gates = r->gates.list.n; /* Calls of subroutines are not repeated. */
     QR_TRY(qasm_expression(r, &v));
+    if (v.kind == QASM_UNKNOWN && v.derived && v.result && !to->n_dims && to->type != QASM_BIT &&
+        n_gates == r->gates.list.n)
+        QR_TRY(tabulate(r, token, to, &v));
     unsigned width = to->type == QASM_BIT ? (to->n_dims && to->n < 63 ? to->n : 63) : to->width;
     if (to->type == QASM_BIT && !to->n_dims) width = 1;
     QR_TRY(qasm_convert(r, token, to->type, width, v, &v));

@@ -424,6 +424,16 @@ static enum qr_code read_cast(struct qasm_reader *r, struct qasm_value *ret) {
 /* The value of a cell; that of a measured bit, if it is assumed. */
 static struct qasm_value known_value(const struct qasm_reader *r, uint32_t cell) {
     struct qasm_value v = r->cells[cell];
+    unsigned index = 0;
+    if (v.kind == QASM_UNKNOWN && v.table) {
+        const struct qasm_table *t = &r->tables[v.table - 1];
+        for (unsigned i = 0; i < t->n; i++) {
+            v.result = t->results[i];
+            if (r->results[v.result - 1].assumed < 0) return v;
+            index |= (unsigned)r->results[v.result - 1].assumed << i;
+        }
+        return t->values[index];
+    }
     if (v.kind != QASM_UNKNOWN || v.derived || !v.result) return v;
     int8_t assumed = r->results[v.result - 1].assumed;
     return assumed < 0 ? v : qasm_whole(assumed);

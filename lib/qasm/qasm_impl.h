@@ -90,7 +90,16 @@ struct qasm_value {
         uint32_t node;
         uint32_t result; /* UNKNOWN: 1 + a measurement's number; 0: of which is not known */
     };
-    bool derived; /* UNKNOWN: depends on the result, but is another value */
+    bool derived;   /* UNKNOWN: depends on the result, but is another value */
+    uint32_t table; /* UNKNOWN: 1 + the table of its values; 0: none */
+};
+
+/* The values of a variable for each value of some results. */
+enum { QASM_TABLE = 8 };
+struct qasm_table {
+    unsigned n;
+    uint32_t results[QASM_TABLE];
+    struct qasm_value *values; /* 2^n; the first result is the lowest bit of the index; owned */
 };
 
 /* A measurement that sets a bit. */
@@ -181,6 +190,8 @@ struct qasm_reader {
     bool dynamic; /* something depends on a result, or follows a measurement of its qubit */
     struct qasm_result *results;
     uint32_t n_results, cap_results;
+    struct qasm_table *tables;
+    uint32_t n_tables, cap_tables;
     uint32_t latest[QR_MAX_QUBITS]; /* 1 + the last result in each bit */
     uint16_t *cell_bits;            /* cap_cells: 1 + the bit of a cell; 0: none yet */
     unsigned n_bits;

@@ -498,7 +498,7 @@ static void go_back(struct qasm_reader *r, const struct before *b) {
 }
 
 static bool same_value(struct qasm_value a, struct qasm_value b) {
-    return a.kind == b.kind && a.whole == b.whole && a.derived == b.derived;
+    return a.kind == b.kind && a.whole == b.whole && a.derived == b.derived && a.table == b.table;
 }
 
 /* Variables whose value depends on the result become UNKNOWN. zero: their values after the

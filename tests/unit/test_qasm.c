@@ -394,6 +394,10 @@ static void measured_bits(void) {
         {"rx(0.5 * float(c[0])) q[2];", "{\"if\":[0],\"gates\":["
                                         "{\"gate\":\"RX\",\"qubits\":[2],\"angle\":0.5}]}"},
         {"bit d = c[1]; if (d) x q[2];", "{\"if\":[1],\"gates\":[X]}"},
+        {"int s; s = c; switch (s) { case 3 { x q[2]; } }", "{\"if\":[0,1],\"gates\":[X]}"},
+        {"int s = 2 * c[1] + 1; bool b = s > 1 && !c[0]; if (b) x q[2]; if (s == 1) h q[2];",
+         "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},"
+         "{\"if\":[1],\"if_values\":[0],\"gates\":[H]}"},
         {"if (c[0]) reset q[0];",
          "{\"if\":[0],\"gates\":[{\"channel\":\"Reset\",\"qubits\":[0]}]}"},
         {"c[0] = measure q[0]; if (c[0]) x q[2];",
@@ -575,7 +579,7 @@ static const struct {
      "whether this is measured depends on a measured bit", true},
     {STD "qubit q; bit c = measure q; bit d = c; c = measure q; if (d) x q;", "column 83",
      "depends on a measured bit by a variable, or on a bit that was measured again", true},
-    {STD "qubit q; bit[2] c; c[0] = measure q; int i = 2 * c; if (i == 2) x q;", "column 81",
+    {STD "qubit q; bit[2] c; c[0] = measure q; bit[2] d = c; if (d == 2) x q;", "column 80",
      "by a variable", true},
     {STD "qubit q; bit c = measure q; for int i in [0:2] { if (c) break; }", "column 74",
      "a jump or declaration depends on a measured bit", true},
