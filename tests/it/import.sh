@@ -89,9 +89,9 @@ rejects() {
     check "import $*: nothing on standard output" test ! -s "$work/out"
     check "import $*: $(cat "$work/said"), not '$words'" holds "$work/said" "$words"
 }
-printf 'qubit q;\nbit c;\n\tc = measure q;\nif (c) U(1, 2, 3) q;\n' >"$work/bad.qasm"
-rejects 2 "cannot import $work/bad.qasm: line 4, column 5: the condition depends on a measurement" "$work/bad.qasm"
-printf '  if (c) U(1, 2, 3) q;\n      ^\n' >"$work/excerpt"
+printf 'qubit q;\nbit c;\n\tc = measure q;\nif (c) c = measure q;\n' >"$work/bad.qasm"
+rejects 2 "cannot import $work/bad.qasm: line 4, column 12: whether this is measured depends on a measured bit" "$work/bad.qasm"
+printf '  if (c) c = measure q;\n             ^\n' >"$work/excerpt"
 check "the line and a caret: $(cat "$work/said")" sh -c "tail -n 2 '$work/said' | cmp -s - '$work/excerpt'"
 rejects 2 "the text has no free symbol 'theta' for an input; it has a, b, w" "$work/model.qasm" --inputs theta
 rejects 2 "no file is given" --layer
