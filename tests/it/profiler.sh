@@ -78,7 +78,9 @@ listens() { # PORT ADDRESS FLAGS...: in /proc/net, the address in hexadecimal
     address=$!; started="$started $address"
     within=0
     until grep -q 'profiler on port' "$work/address.log" || [ $within -ge 1200 ]; do sleep 0.1; within=$((within + 1)); done
-    grep -Eq " (0{16}FFFF0000|0{24})?$at 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; found=$?
+    within=0 # a read of these tables may miss a socket while others open and close
+    until grep -Eq " (0{16}FFFF0000|0{24})?$at 0*:0000 0A" /proc/net/tcp /proc/net/tcp6 || [ $within -ge 100 ]; do sleep 0.1; within=$((within + 1)); done
+    test $within -lt 100; found=$?
     kill -TERM $address; wait $address
     return $found
 }
