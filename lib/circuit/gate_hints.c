@@ -18,8 +18,8 @@ static const struct {
     const char *names, *hint;
 } hints[] = {
     {"measure measurement m mz measureall sample shot",
-     "a circuit has no measurements: the layer's \"readouts\" are exact expectation values"},
-    {"reset", "qubits begin in |0> and are never reset"},
+     "write {\"measure\": [qubits], \"bits\": [bits]}; the layer's \"readouts\" need none"},
+    {"reset", "write {\"channel\": \"Reset\", \"qubits\": [qubits]}; qubits begin in |0>"},
     {"barrier delay wirecut snapshot",
      "circuits have no timing and no markers; remove it, gates keep their order"},
     {"initialize prepare stateprep statepreparation amplitudeembedding mottonenstatepreparation "
@@ -55,8 +55,8 @@ static const struct {
     {"rv", "write 'R', 'Rot' or 'U'"},
     {"depolarize depolarizing depolarizingchannel bitflipchannel amplitudedamping phasedamping "
      "noise channel kraus kraus1",
-     "noise is not simulated: states are pure and read-outs exact"},
-    {"if ifelse cif cond while condition", "gates do not depend on measurements"},
+     "write {\"channel\": name, \"qubits\": [qubits]} and its strengths"},
+    {"if ifelse cif cond condition", "write {\"if\": [measured bits], \"gates\": [gates]}"},
     {"for forloop loop repeat layer layers block",
      "write {\"repeat\": times, \"index\": \"i\", \"gates\": [gates]}"},
     {"qft iqft invqft inverseqft qftinverse aqft quantumfouriertransform",
