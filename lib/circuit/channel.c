@@ -61,7 +61,7 @@ static void reset_error(const double *a, struct qr_damping *ret, struct qr_dampi
     ret_da[1] = (struct qr_damping){-1, -1, -1};
 }
 
-/* Whatever is read. */
+/* Dephasing, whatever the errors of reading. */
 static void measurement(const double *a, struct qr_damping *ret, struct qr_damping *ret_da) {
     (void)a;
     *ret = (struct qr_damping){0, 1, 0};
@@ -265,6 +265,12 @@ bool qr_channel_is_constant(const struct qr_channel *c) {
     bool constant = true;
     for (unsigned k = 0; k < c->info->n_args; k++) constant &= c->args[k].kind == QR_ARG_CONSTANT;
     return constant;
+}
+
+bool qr_channel_reads_exactly(const struct qr_channel *c) {
+    for (unsigned k = 0; k < c->info->n_args; k++)
+        if (c->args[k].kind != QR_ARG_CONSTANT || c->args[k].scale != 0) return false;
+    return c->info->measures;
 }
 
 void qr_channel_values(const struct qr_channel *c, const double *theta,
@@ -512,4 +518,37 @@ unsigned qr_channel_kraus(const struct qr_channel *c, const double *a, double co
         set_damping_kraus(&dk, ret_da + (size_t)i * 4 * 16);
     }
     return 4;
+}
+
+/* root times the Pauli with these digits. */
+static void set_pauli(unsigned pauli, unsigned n_targets, double root, double complex *ret) {
+    unsigned dim = 1u << n_targets;
+    for (unsigned row = 0; row < dim; row++) {
+        unsigned column = row;
+        double re = root, im = 0;
+        for (unsigned k = 0; k < n_targets; k++) {
+            unsigned digit = pauli >> 2 * k & 3, bit = row >> k & 1;
+            double sign = bit ? 1 : -1, old = re;
+            if (digit == 1 || digit == 2) column ^= 1u << k;
+            if (digit == 2) re = -sign * im, im = sign * old; /* Y: -i above, i below */
+            if (digit == 3 && bit) re = -re, im = -im;
+        }
+        ret[row * dim + column] = __builtin_complex(re, im);
+    }
+}
+
+unsigned qr_channel_operators(const struct qr_channel *c, const double *a,
+                              double complex ret[QR_CHANNEL_KRAUS * 16]) {
+    double p[16];
+    unsigned n = 0, kept = 0, n_targets = c->info->n_targets, size = 1u << 2 * n_targets;
+    memset(ret, 0, QR_CHANNEL_KRAUS * 16 * sizeof *ret);
+    if (!qr_channel_errors(c, a, p, NULL)) n = qr_channel_kraus(c, a, ret, NULL);
+    else
+        for (; n < size; n++) set_pauli(n, n_targets, sqrt(p[n]), ret + (size_t)n * 16);
+    for (unsigned k = 0; k < n; k++) {
+        bool zero = true;
+        for (unsigned i = 0; i < size; i++) zero &= ret[k * 16 + i] == 0;
+        if (!zero) memmove(ret + (size_t)kept++ * 16, ret + (size_t)k * 16, 16 * sizeof *ret);
+    }
+    return kept;
 }

@@ -75,6 +75,8 @@ void qr_channel_fini(struct qr_channel *c);
 bool qr_channel_equal(const struct qr_channel *a, const struct qr_channel *b);
 /* True if no argument is a parameter. */
 bool qr_channel_is_constant(const struct qr_channel *c);
+/* True for a measurement that is read without errors, whatever the parameters. */
+bool qr_channel_reads_exactly(const struct qr_channel *c);
 /* Values of the arguments; theta NULL: they are constant. */
 void qr_channel_values(const struct qr_channel *c, const double *theta,
                        double ret[QR_CHANNEL_ARGS]);
@@ -107,5 +109,8 @@ void qr_channel_transfer(const struct qr_channel *c, const double *a, double *re
  */
 unsigned qr_channel_kraus(const struct qr_channel *c, const double *a, double complex *ret,
                           double complex *ret_da);
+/* Computes Kraus operators of any channel, but for those that vanish; as qr_channel_kraus. */
+unsigned qr_channel_operators(const struct qr_channel *c, const double *a,
+                              double complex ret[QR_CHANNEL_KRAUS * 16]);
 
 #endif

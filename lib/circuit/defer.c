@@ -2,7 +2,6 @@
  * qr_circuit_defer(). */
 #include "circuit/defer.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -26,11 +25,6 @@ static const struct qr_channel *measurement_of(const struct qr_circuit *c,
     return n && n->info->measures ? n : NULL;
 }
 
-static bool reads_without_errors(const struct qr_channel *n) {
-    return n->args[0].kind == QR_ARG_CONSTANT && n->args[0].scale == 0 &&
-           n->args[1].kind == QR_ARG_CONSTANT && n->args[1].scale == 0;
-}
-
 /* ---- which results are used ---- */
 
 /* Walks back. quiet: qubits that later gates have as controls alone and that are read in the basis
@@ -49,7 +43,7 @@ static unsigned find_results(struct deferral *d, struct qr_qubits quiet, struct 
         d->unread[i] = is_quiet;
         if (!g->bit || !qr_qubits_has(&used, g->bit - 1u)) continue;
         qr_qubits_remove(&used, g->bit - 1u);
-        d->results[i] = is_quiet && reads_without_errors(m) ? IN_ITSELF : IN_ANOTHER;
+        d->results[i] = is_quiet && qr_channel_reads_exactly(m) ? IN_ITSELF : IN_ANOTHER;
         n += d->results[i] == IN_ANOTHER;
     }
     return n;
@@ -89,7 +83,7 @@ static enum qr_code add_measurement(struct deferral *d, size_t i) {
                                  .args = {{QR_ARG_CONSTANT, 1, 0}}};
     const struct qr_channel *m = measurement_of(d->c, &g);
     QR_TRY(qr_circuit_add(d->to, &copy, d->err));
-    if (reads_without_errors(m)) return QR_OK;
+    if (qr_channel_reads_exactly(m)) return QR_OK;
     /* Becomes 1 in place of 0 with p_01, 0 in place of 1 with p_10. */
     const struct qr_channel errors = {.info = qr_channel_info_of("ResetError", 1),
                                       .args = {m->args[1], m->args[0]}};
@@ -101,30 +95,21 @@ static enum qr_code add_measurement(struct deferral *d, size_t i) {
 static enum qr_code add_conditional_channel(struct deferral *d, const struct qr_gate *g,
                                             const struct qr_condition *condition) {
     const struct qr_channel *c = &d->c->channels[g->channel];
-    unsigned bit = qr_qubits_first(&condition->bits), n;
+    unsigned bit = qr_qubits_first(&condition->bits), n = 0;
     bool value = qr_qubits_has(&condition->values, bit);
-    double a[QR_CHANNEL_ARGS], p[16];
+    double a[QR_CHANNEL_ARGS];
     double complex one[QR_CHANNEL_KRAUS * 16], all[QR_CHANNEL_KRAUS * 16] = {0};
-    if (g->n_targets != 1 || qr_qubits_count(&condition->bits) != 1 || !qr_channel_is_constant(c) ||
-        c->n_kraus == QR_CHANNEL_KRAUS)
+    bool known =
+        g->n_targets == 1 && qr_channel_is_constant(c) && qr_qubits_count(&condition->bits) == 1;
+    if (known) {
+        qr_channel_values(c, NULL, a);
+        n = qr_channel_operators(c, a, one);
+    }
+    if (!known || n == QR_CHANNEL_KRAUS)
         return qr_fail(d->err, QR_UNIMPLEMENTED,
                        "a channel (%s) depends on measured bits; only constant channels on one "
                        "qubit that depend on one bit can be simulated exactly",
                        c->info->names[0]);
-    qr_channel_values(c, NULL, a);
-    if (!qr_channel_errors(c, a, p, NULL)) {
-        n = qr_channel_kraus(c, a, one, NULL);
-    } else {
-        static const double complex paulis[4][4] = {
-            {1, 0, 0, 1},
-            {0, 1, 1, 0},
-            {0, __builtin_complex(0.0, -1.0), __builtin_complex(0.0, 1.0), 0},
-            {1, 0, 0, -1}};
-        for (n = 0; n < 4; n++)
-            for (unsigned i = 0; i < 4; i++)
-                one[n * 16 + i] = __builtin_complex(sqrt(p[n]) * creal(paulis[n][i]),
-                                                    sqrt(p[n]) * cimag(paulis[n][i]));
-    }
     for (unsigned k = 0; k < n; k++)
         for (unsigned i = 0; i < 4; i++)
             all[k * 16 + (2u * value + i / 2) * 4 + 2u * value + i % 2] = one[k * 16 + i];
@@ -206,4 +191,13 @@ void qr_deferred_free(struct qr_deferred *d) {
     qr_circuit_free(d->circuit);
     free(d->place);
     free(d);
+}
+
+const struct qr_circuit *qr_circuit_unconditional(const struct qr_circuit *c,
+                                                  const struct qr_observable *obs, size_t n_obs,
+                                                  struct qr_deferred **ret) {
+    *ret = NULL;
+    if (!c->conditions.n) return c;
+    if (qr_circuit_defer(c, obs, n_obs, false, ret, QR_IGNORED) != QR_OK) return NULL;
+    return (*ret)->circuit;
 }

@@ -34,5 +34,10 @@ QR_MUST_CHECK enum qr_code qr_circuit_defer(const struct qr_circuit *c,
                                             bool bits, struct qr_deferred **ret,
                                             struct qr_err *err);
 void qr_deferred_free(struct qr_deferred *d);
+/* A circuit whose gates depend on no bits: c, or *ret's (to be freed; NULL: none). Returns NULL if
+ * measurements cannot be deferred. */
+const struct qr_circuit *qr_circuit_unconditional(const struct qr_circuit *c,
+                                                  const struct qr_observable *obs, size_t n_obs,
+                                                  struct qr_deferred **ret);
 
 #endif

@@ -125,8 +125,7 @@ static struct drawn_label label_of_channel(const struct qr_circuit *c, const str
     struct drawn_label ret = {.base = ""};
     snprintf(ret.base, sizeof ret.base, "%s", channel->info->symbol);
     if (g->bit) snprintf(ret.base, sizeof ret.base, "M→c%u", g->bit - 1u);
-    bool exact =
-        channel->info->measures && channel->args[0].scale == 0 && channel->args[1].scale == 0;
+    bool exact = qr_channel_reads_exactly(channel);
     for (unsigned k = 0; k < channel->info->n_args && k <= SHOWN && !exact; k++) {
         char a[DRAWN_ARGUMENT];
         size_t n = strlen(ret.arguments);

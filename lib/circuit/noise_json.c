@@ -219,9 +219,7 @@ static enum qr_code add_channel(struct qr_circuit *to, uint32_t channel, const u
 static void add_reading_errors(struct qr_circuit *to, struct qr_gate *g) {
     if (g->kind != QR_GATE_CHANNEL || !to->readout_errors) return;
     struct qr_channel c = to->channels[g->channel];
-    if (!c.info->measures) return;
-    for (unsigned k = 0; k < 2; k++)
-        if (c.args[k].kind != QR_ARG_CONSTANT || c.args[k].scale != 0) return;
+    if (!qr_channel_reads_exactly(&c)) return;
     for (unsigned k = 0; k < 2; k++) c.args[k].scale = to->readout_errors[g->targets[0]][k];
     g->channel = qr_circuit_channel(to, &c);
 }

@@ -161,13 +161,11 @@ static bool gate_varies(const struct qr_circuit *c, const struct qr_gate *g, boo
 
 void qr_readouts_constant(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
                           bool inputs_too, uint8_t *ret) {
-    struct qr_deferred *deferred = NULL;
-    if (c->conditions.n) {
-        if (qr_circuit_defer(c, obs, n_obs, false, &deferred, QR_IGNORED) != QR_OK) {
-            memset(ret, 0, n_obs);
-            return;
-        }
-        c = deferred->circuit;
+    struct qr_deferred *deferred;
+    c = qr_circuit_unconditional(c, obs, n_obs, &deferred);
+    if (!c) {
+        memset(ret, 0, n_obs);
+        return;
     }
     struct qr_cone_finder *f = qr_cone_finder_new(c);
     uint32_t *cone = qr_xcalloc(c->n_gates + 1, sizeof *cone);

@@ -31,22 +31,18 @@ static unsigned mark_gate_used(const struct qr_circuit *c, const struct qr_gate 
 
 void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs,
                               size_t n_obs, uint8_t *ret) {
-    struct qr_deferred *deferred = NULL;
+    struct qr_deferred *deferred;
     unsigned unseen = c->n_params;
-    memset(ret, 1, c->n_params);
-    if (c->conditions.n) {
-        if (qr_circuit_defer(c, obs, n_obs, false, &deferred, QR_IGNORED) != QR_OK) {
-            memset(ret, 0, c->n_params);
-            return;
-        }
-        c = deferred->circuit;
-    }
-    struct qr_cone_finder *f = qr_cone_finder_new(c);
-    uint32_t *cone = qr_xcalloc(c->n_gates + 1, sizeof *cone);
+    const struct qr_circuit *plain = qr_circuit_unconditional(c, obs, n_obs, &deferred);
+    memset(ret, plain ? 1 : 0, c->n_params);
+    if (!plain) return;
+    struct qr_cone_finder *f = qr_cone_finder_new(plain);
+    uint32_t *cone = qr_xcalloc(plain->n_gates + 1, sizeof *cone);
     for (size_t r = 0; r < n_obs; r++)
         for (size_t t = 0; t < obs[r].n_terms && unseen; t++) {
             size_t n = qr_cone_find(f, &obs[r].terms[t], cone);
-            for (size_t i = 0; i < n; i++) unseen -= mark_gate_used(c, &c->gates[cone[i]], ret);
+            for (size_t i = 0; i < n; i++)
+                unseen -= mark_gate_used(plain, &plain->gates[cone[i]], ret);
         }
     free(cone);
     qr_cone_finder_free(f);

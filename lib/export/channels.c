@@ -1,9 +1,5 @@
 /* export/channels.c — numbers and operators of noise channels, for formats that have no name for a
  * channel. Start reading at export_channel_operators(). */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/parse.h"
 #include "export/export_impl.h"
 
@@ -17,41 +13,12 @@ enum qr_code export_channel_values(const struct qr_channel *c, const char *forma
     return QR_OK;
 }
 
-/* root times the Pauli with these digits. */
-static void set_pauli(unsigned pauli, unsigned n_targets, double root, double complex *ret) {
-    unsigned dim = 1u << n_targets;
-    for (unsigned row = 0; row < dim; row++) {
-        unsigned column = row;
-        double re = root, im = 0;
-        for (unsigned k = 0; k < n_targets; k++) {
-            unsigned digit = pauli >> 2 * k & 3, bit = row >> k & 1;
-            double sign = bit ? 1 : -1, old = re;
-            if (digit == 1 || digit == 2) column ^= 1u << k;
-            if (digit == 2) re = -sign * im, im = sign * old; /* Y: -i above, i below */
-            if (digit == 3 && bit) re = -re, im = -im;
-        }
-        ret[row * dim + column] = __builtin_complex(re, im);
-    }
-}
-
 enum qr_code export_channel_operators(const struct qr_channel *c, const char *format,
                                       double complex ret[QR_CHANNEL_KRAUS * 16], unsigned *ret_n,
                                       struct qr_err *err) {
-    double a[QR_CHANNEL_ARGS], p[16];
-    unsigned n = 0, n_targets = c->info->n_targets, size = 1u << 2 * n_targets;
-    *ret_n = 0;
+    double a[QR_CHANNEL_ARGS];
     QR_TRY(export_channel_values(c, format, a, err));
-    if (!qr_channel_errors(c, a, p, NULL)) {
-        n = qr_channel_kraus(c, a, ret, NULL);
-    } else {
-        memset(ret, 0, QR_CHANNEL_KRAUS * 16 * sizeof *ret);
-        for (; n < size; n++) set_pauli(n, n_targets, sqrt(p[n]), ret + (size_t)n * 16);
-    }
-    for (unsigned k = 0; k < n; k++) { /* those that are not 0 */
-        bool zero = true;
-        for (unsigned i = 0; i < size; i++) zero &= ret[k * 16 + i] == 0;
-        if (!zero) memmove(ret + (size_t)(*ret_n)++ * 16, ret + (size_t)k * 16, 16 * sizeof *ret);
-    }
+    *ret_n = qr_channel_operators(c, a, ret);
     return QR_OK;
 }
 

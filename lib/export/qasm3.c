@@ -102,9 +102,7 @@ static void put_basic(void *context, const struct qr_basic_gate *b) {
 /* ---- measurements ---- */
 
 static enum qr_code put_measurement(struct qasm3_writer *w, const struct qr_gate *g) {
-    const struct qr_channel *c = &w->circuit->channels[g->channel];
-    if (c->args[0].kind != QR_ARG_CONSTANT || c->args[0].scale != 0 ||
-        c->args[1].kind != QR_ARG_CONSTANT || c->args[1].scale != 0)
+    if (!qr_channel_reads_exactly(&w->circuit->channels[g->channel]))
         return qr_fail(w->err, QR_UNIMPLEMENTED,
                        "OpenQASM has no measurements with errors; remove p_01 and p_10");
     if (g->bit) qr_buf_printf(&w->gates, "%s[%u] = ", w->bits, g->bit - 1u);
