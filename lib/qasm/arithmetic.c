@@ -317,7 +317,7 @@ enum qr_code qasm_unary(struct qasm_reader *r, uint32_t token, unsigned op, stru
     bool truth = false;
     *ret = a;
     if (a.kind == QASM_UNKNOWN) {
-        ret->derived = true;
+        *ret = qasm_derived(a);
         return QR_OK;
     }
     if (op == '-' && a.kind == QASM_WHOLE && a.whole != INT64_MIN) {

@@ -116,20 +116,21 @@ static enum qr_code read_elements(struct qasm_reader *r, const struct qasm_selec
     return qasm_expect(r, '}', "'}'");
 }
 
-/* Evaluates the expression at the token for each value of the table's results; one that it lacks
- * is added to it, and *ret_whole is false. */
+/* Evaluates the expression at the token for each value of the table's results. *ret_whole is false,
+ * and the rest left out, at a value that depends on more results. */
 static enum qr_code fill_table(struct qasm_reader *r, uint32_t token, struct qasm_table *t,
                                bool *ret_whole) {
+    enum qr_code code = QR_OK;
     *ret_whole = true;
-    for (unsigned k = 0; k < 1u << t->n && *ret_whole; k++) {
+    for (unsigned k = 0; k < 1u << t->n && *ret_whole && code == QR_OK; k++) {
         for (unsigned i = 0; i < t->n; i++)
             r->results[t->results[i] - 1].assumed = (int8_t)(k >> i & 1);
         r->at = token;
-        QR_TRY(qasm_expression(r, &t->values[k]));
+        code = qasm_expression(r, &t->values[k]);
         *ret_whole = t->values[k].kind != QASM_UNKNOWN;
     }
     for (unsigned i = 0; i < t->n; i++) r->results[t->results[i] - 1].assumed = -1;
-    return QR_OK;
+    return code;
 }
 
 /* Gives a value that depends on at most QASM_TABLE measured bits a table, so that a statement that

@@ -464,7 +464,7 @@ static enum qr_code read_variable(struct qasm_reader *r, struct qasm_value *ret)
     QR_TRY(read_integer(r, "the number of a bit", 0, 62, &bit));
     QR_TRY(qasm_expect(r, ']', "']'"));
     if (ret->kind == QASM_UNKNOWN) {
-        ret->derived = true;
+        *ret = qasm_derived(*ret);
         return QR_OK;
     }
     QR_TRY(qasm_integer(r, token, *ret, "the variable", INT64_MIN, INT64_MAX, &all));

@@ -222,8 +222,6 @@ enum qr_code qasm_fail(struct qasm_reader *r, uint32_t token, const char *fmt, .
 /* The same for what OpenQASM allows and qring cannot do; the code is UNIMPLEMENTED. */
 enum qr_code qasm_refuse(struct qasm_reader *r, uint32_t token, const char *fmt, ...)
     QR_PRINTF(3, 4);
-/* The line of a byte of the text. */
-unsigned qasm_line_of(const struct qasm_reader *r, uint32_t at);
 static inline const struct qasm_token *qasm_here(const struct qasm_reader *r) {
     return &r->tokens[r->at];
 }

@@ -457,8 +457,8 @@ static enum qr_code run_any_statement(struct qasm_reader *r) {
 
 /* ---- statements that depend on measured bits ---- */
 
-/* What a failed statement may have changed, but for variables. */
-struct before {
+/* What a statement may have changed before it failed, but for variables. */
+struct saved {
     uint32_t at;
     unsigned depth;
     bool in_gate, checking;
@@ -469,8 +469,8 @@ struct before {
     struct qr_qubits controls, control_values;
 };
 
-static struct before before_now(const struct qasm_reader *r) {
-    return (struct before){
+static struct saved save(const struct qasm_reader *r) {
+    return (struct saved){
         .at = r->at,
         .depth = r->depth,
         .in_gate = r->in_gate,
@@ -483,22 +483,25 @@ static struct before before_now(const struct qasm_reader *r) {
         .control_values = r->gates.control_values};
 }
 
-static void go_back(struct qasm_reader *r, const struct before *b) {
-    r->at = b->at;
-    r->depth = b->depth;
-    r->in_gate = b->in_gate;
-    r->checking = b->checking;
-    r->flow = b->flow;
-    r->returned = b->returned;
-    qasm_scope_close(r, &b->scope);
-    r->gates.list.n = b->n_gates;
-    r->gates.controls = b->controls;
-    r->gates.control_values = b->control_values;
+static void restore(struct qasm_reader *r, const struct saved *s) {
+    r->at = s->at;
+    r->depth = s->depth;
+    r->in_gate = s->in_gate;
+    r->checking = s->checking;
+    r->flow = s->flow;
+    r->returned = s->returned;
+    qasm_scope_close(r, &s->scope);
+    r->gates.list.n = s->n_gates;
+    r->gates.controls = s->controls;
+    r->gates.control_values = s->control_values;
     if (r->excerpt) qr_buf_clear(r->excerpt);
 }
 
 static bool same_value(struct qasm_value a, struct qasm_value b) {
-    return a.kind == b.kind && a.whole == b.whole && a.derived == b.derived && a.table == b.table;
+    return a.kind == b.kind && a.derived == b.derived && a.table == b.table &&
+           (a.kind == QASM_UNKNOWN    ? a.result == b.result
+            : a.kind == QASM_SYMBOLIC ? a.node == b.node
+                                      : a.whole == b.whole);
 }
 
 /* Variables whose value depends on the result become UNKNOWN. zero: their values after the
@@ -509,18 +512,18 @@ static void join_variables(struct qasm_reader *r, const struct qasm_value *zero,
             r->cells[i] = (struct qasm_value){.kind = QASM_UNKNOWN, .derived = true};
 }
 
-static enum qr_code statement_once(struct qasm_reader *r, const struct before *b);
+static enum qr_code statement_once(struct qasm_reader *r, const struct saved *s);
 
 /* Executes the statement for both values of the result that it needs; its gates depend on them. */
-static enum qr_code split_statement(struct qasm_reader *r, const struct before *b) {
+static enum qr_code split_statement(struct qasm_reader *r, const struct saved *s) {
     enum { MOST_BITS = 12 };
-    uint32_t result = r->needed, n = b->scope.n_cells, end = 0;
+    uint32_t result = r->needed, n = s->scope.n_cells, end = 0;
     unsigned bit = r->results[result - 1].bit;
     const struct qr_condition around = r->gates.condition;
     r->needed = 0;
     if (r->n_assumed == MOST_BITS)
         return qasm_refuse(
-            r, b->at, "the statement depends on more than %d measured bits; split it", MOST_BITS);
+            r, s->at, "the statement depends on more than %d measured bits; split it", MOST_BITS);
     r->dynamic = true;
     r->n_assumed++;
     qr_auto(qr_free_p) struct qasm_value *old = qr_xcalloc(2 * (size_t)n + 1, sizeof *old);
@@ -528,17 +531,17 @@ static enum qr_code split_statement(struct qasm_reader *r, const struct before *
     if (n) memcpy(old, r->cells, n * sizeof *old);
     r->steps += n;
     for (int8_t value = 0; value < 2; value++) {
-        struct before each = *b;
-        each.n_gates = value ? r->gates.list.n : b->n_gates;
-        go_back(r, &each);
+        struct saved each = *s;
+        each.n_gates = value ? r->gates.list.n : s->n_gates;
+        restore(r, &each);
         if (n && value) memcpy(zero, r->cells, n * sizeof *zero);
         if (n) memcpy(r->cells, old, n * sizeof *old);
         r->results[result - 1].assumed = value;
         qr_qubits_add(&r->gates.condition.bits, bit);
         if (value) qr_qubits_add(&r->gates.condition.values, bit);
         QR_TRY(statement_once(r, &each));
-        if (r->flow != b->flow || r->n_symbols != b->scope.n_symbols || (value && r->at != end))
-            return qasm_refuse(r, b->at,
+        if (r->flow != s->flow || r->n_symbols != s->scope.n_symbols || (value && r->at != end))
+            return qasm_refuse(r, s->at,
                                "a jump or declaration depends on a measured bit; write "
                                "conditions with gates alone");
         end = r->at;
@@ -551,14 +554,14 @@ static enum qr_code split_statement(struct qasm_reader *r, const struct before *
     return QR_OK;
 }
 
-static enum qr_code statement_once(struct qasm_reader *r, const struct before *b) {
+static enum qr_code statement_once(struct qasm_reader *r, const struct saved *s) {
     enum qr_code code = run_any_statement(r);
-    return code && r->needed && !b->checking ? split_statement(r, b) : code;
+    return code && r->needed && !s->checking ? split_statement(r, s) : code;
 }
 
 enum qr_code qasm_statement(struct qasm_reader *r) {
-    const struct before b = before_now(r);
-    return statement_once(r, &b);
+    const struct saved s = save(r);
+    return statement_once(r, &s);
 }
 
 enum qr_code qasm_program(struct qasm_reader *r) {

@@ -75,12 +75,6 @@ enum qr_code qasm_refuse(struct qasm_reader *r, uint32_t token, const char *fmt,
     return code;
 }
 
-unsigned qasm_line_of(const struct qasm_reader *r, uint32_t at) {
-    unsigned line = 1;
-    for (size_t i = 0; i < at; i++) line += r->text.p[i] == '\n';
-    return line;
-}
-
 /* ---- names ---- */
 
 static uint32_t name_hash(const uint8_t *p, size_t n) {
