@@ -403,20 +403,12 @@ class Circuit(GateMethods):
             Value of each control at which the circuit acts. Default: 1.
         """
         self._require_list("control the circuit")
-        at = [_integer(q, "a control qubit", 0, _MAX_QUBITS - 1) for q in _listed(qubits)]
-        on = [1] * len(at)
-        if values is not None:
-            on = [_integer(v, "a control value", 0, 1) for v in _listed(values)]
-        if len(at) != len(on) or len(set(at)) != len(at):
-            raise ValueError(
-                f"cannot control the circuit by qubits {at} at values {on}: give different "
-                "qubits, and a value for each"
-            )
+        at, on = _with_values(qubits, values, "qubit", "control the circuit by")
         n = max([self._n_qubits, *(q + 1 for q in at)])
         ret = self._with(self._items_on(n))
         ret._n_qubits = n
         if at:
-            ret._items = ret._block({"control": at, **({"control_values": on} if 0 in on else {})})
+            ret._items = ret._block({"control": at, **({"control_values": on} if on else {})})
         return ret
 
     def conditional(
@@ -436,16 +428,10 @@ class Circuit(GateMethods):
         >>> c = Circuit(2).h(0).measure(0, 0) + Circuit(2).x(1).conditional(0)
         """
         self._require_list("make the circuit conditional")
-        at = [_integer(b, "a bit", 0, _MAX_QUBITS - 1) for b in _listed(bits)]
-        on = [1] * len(at)
-        if values is not None:
-            on = [_integer(v, "the value of a bit", 0, 1) for v in _listed(values)]
-        if not at or len(at) != len(on) or len(set(at)) != len(at):
-            raise ValueError(
-                f"cannot make the circuit conditional on bits {at} at values {on}: give different "
-                "bits, and a value for each"
-            )
-        return self._with(self._block({"if": at, **({"if_values": on} if 0 in on else {})}))
+        at, on = _with_values(bits, values, "bit", "make the circuit conditional on")
+        if not at:
+            raise ValueError("cannot make the circuit conditional: give at least one bit")
+        return self._with(self._block({"if": at, **({"if_values": on} if on else {})}))
 
     def _block(self, keys: Item) -> list[Item]:
         """Return the items as one; a job file has no empty lists of gates."""
@@ -762,6 +748,22 @@ def _copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copied(v) for key, v in value.items()}
     return [_copied(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def _with_values(
+    places: int | Iterable[int], values: int | Iterable[int] | None, noun: str, what: str
+) -> tuple[list[int], list[int]]:
+    """Return different qubits or bits, and their values; no values if all are 1."""
+    at = [_integer(p, f"a {noun}", 0, _MAX_QUBITS - 1) for p in _listed(places)]
+    on = [1] * len(at)
+    if values is not None:
+        on = [_integer(v, f"the value of a {noun}", 0, 1) for v in _listed(values)]
+    if len(at) != len(on) or len(set(at)) != len(at):
+        raise ValueError(
+            f"cannot {what} {noun}s {at} at values {on}: give different {noun}s, and a value "
+            "for each"
+        )
+    return at, on if 0 in on else []
 
 
 def _listed(value: Any) -> list[Any]:
