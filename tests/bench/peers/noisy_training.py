@@ -158,10 +158,10 @@ def compare(out, python, work, environment, rounds, cores):
         out.measured("noisy-training", dict(about, name=what, who="tfq", **facts, z=round(z, 3)))
     theirs = {"tfq": said["seconds"][1:], "tfq noiseless": said["noiseless_seconds"][1:]}  # the first ones compile
     for job, name in ("exact", "step-exact"), ("adjoint", "step-trajectories"):
-        figures = {who: lines.spread([s * 1e9 for s in seconds]) for who, seconds in theirs.items()}
+        figures = {peer: lines.spread([s * 1e9 for s in seconds]) for peer, seconds in theirs.items()}
         own = lines.spread(ns[job])
         out.measured("noisy-training", dict(about, name=name, who="qring", **own))
-        for who, figure in figures.items():
-            out.measured("noisy-training", dict(about, name=name, who=who, **figure))
-            out.ratio("noisy-training", dict(about, name=name, against=who), [{"ns": v} for v in ns[job]],
+        for peer, figure in figures.items():
+            out.measured("noisy-training", dict(about, name=name, who=peer, **figure))
+            out.ratio("noisy-training", dict(about, name=name, against=peer), [{"ns": v} for v in ns[job]],
                       [{"ns": figure["ns"]}] * len(ns[job]), own, figure)
