@@ -31,15 +31,16 @@ from pennylane.devices.preprocess import (
 )
 from pennylane.devices.qubit.measure import measure
 from pennylane.exceptions import DeviceError
-from pennylane.measurements import SampleMeasurement, StateMeasurement
+from pennylane.measurements import SampleMeasurement, StateMeasurement, VarianceMP
 from pennylane.transforms import broadcast_expand, defer_measurements, split_non_commuting
 from pennylane.transforms.core import CompilePipeline
 
 from ._pl_gates import CHANNELS, GATES, is_native
-from ._pl_measurements import Floats, has_outputs
+from ._pl_measurements import MATRIX_WIRES, Floats, has_outputs
 from ._pl_plans import Combination, Plan, Tape, read_tape, to_wires, wire_order
 from ._pl_qnode import from_qnode
 from ._version import __version__
+from .function import _check_integer
 
 __all__ = ["QringDevice", "from_qnode"]
 
@@ -61,12 +62,27 @@ def _nothing(results: Any) -> Any:
     return results[0]
 
 
+def _variance_in_one_basis(mp: Any) -> Any:
+    """Return the variance of a sum as that of a matrix: it is no sum of those of the terms."""
+    if not isinstance(mp, VarianceMP) or mp.obs is None:
+        return mp
+    if not isinstance(mp.obs.simplify(), qml.ops.Sum):
+        return mp
+    if len(mp.obs.wires) > MATRIX_WIRES:
+        raise DeviceError(
+            f"cannot draw the variance of a sum on {len(mp.obs.wires)} wires: its basis is known "
+            f"for up to {MATRIX_WIRES}; remove the shots, or measure its terms"
+        )
+    return VarianceMP(obs=qml.Hermitian(mp.obs.matrix(), mp.obs.wires))
+
+
 @qml.transform  # type: ignore[untyped-decorator]
 def _turn_to_strings(tape: Any) -> tuple[Sequence[Any], Callable[[Any], Any]]:
     """Split a tape with shots into tapes whose results follow from bit strings."""
     if not tape.shots:
         return (tape,), _nothing
-    tapes, join = split_non_commuting(tape)
+    measurements = [_variance_in_one_basis(mp) for mp in tape.measurements]
+    tapes, join = split_non_commuting(tape.copy(measurements=measurements))
     turned = [t.copy(operations=[*t.operations, *t.diagonalizing_gates]) for t in tapes]
     return turned, join
 
@@ -159,7 +175,9 @@ class QringDevice(Device):  # type: ignore[misc]
         self._probability_wires = probability_wires
         self._lock = threading.Lock()
         self._draws = threading.Lock()
-        self._seeds = np.random.default_rng(seed)
+        self._seeds = np.random.default_rng(
+            None if seed is None else _check_integer(seed, "a seed", 0, (1 << 64) - 1)
+        )
         self._hits = self._misses = 0
 
     def plan_cache(self) -> dict[str, int]:
@@ -279,6 +297,11 @@ class QringDevice(Device):  # type: ignore[misc]
     ) -> list[Tape]:
         ret = []
         for i, circuit in enumerate(circuits):
+            if circuit.shots:
+                raise DeviceError(
+                    "cannot differentiate a tape with shots on qring: the device's derivatives are "
+                    "exact; use parameter-shift, or remove the shots"
+                )
             wanted = circuit.measurements if measurements is None else measurements[i]
             wires = wire_order(circuit, self.wires)
             ret.append(read_tape(circuit, wires, wanted, derivatives))
@@ -304,7 +327,7 @@ class QringDevice(Device):  # type: ignore[misc]
         (group,) = self._groups([tape])
         with self._draws:  # a plan's function has one seed
             seed = int(self._seeds.integers(1 << 63))
-            samples = group.samples(circuit.shots.total_shots, seed)
+            samples = group.samples(circuit.shots.total_shots, seed).astype(np.int64)
         if tape.batch is None:
             samples = samples[0]
         ret = []

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 qml = pytest.importorskip("pennylane")
+from pennylane.exceptions import DeviceError  # noqa: E402
+
 from qring.pennylane import QringDevice  # noqa: E402
 
 SHOTS = 20000
@@ -83,6 +85,7 @@ def test_other_results() -> None:
         lambda: (qml.var(qml.Z(1)), qml.probs(wires=[1]), qml.expval(qml.X(0))), "default.qubit"
     )(W)
     assert samples.shape == (SHOTS, 2)
+    assert samples.dtype == np.int64  # as default.qubit's
     assert abs(variance - exact[0]) <= 5 * 2 / np.sqrt(SHOTS)
     assert np.abs(probs - exact[1]).max() <= 5 * 0.5 / np.sqrt(SHOTS)
     assert abs(mean - exact[2]) <= 5 / np.sqrt(SHOTS)
@@ -143,3 +146,63 @@ def test_measurements_in_the_middle() -> None:
     assert abs(mean - p) <= 5 * 0.5 / np.sqrt(SHOTS)
     assert abs(z - (1 - p + p * np.cos(W[1]))) <= 5 / np.sqrt(SHOTS)
     assert abs(counts[1] / SHOTS - p) <= 5 * 0.5 / np.sqrt(SHOTS)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_variance_of_a_sum(overlap: bool) -> None:
+    """Eigenvalues are at most 2: the error of a variance is at most 8 / sqrt(shots)."""
+
+    def measured() -> Any:
+        return qml.var(qml.X(0) + qml.Z(0 if overlap else 1)), qml.expval(qml.Y(0))
+
+    exact, found = _node(measured, "default.qubit")(W), _node(measured, "qring", SHOTS, seed=12)(W)
+    assert np.abs(np.subtract(exact, found)).max() <= 5 * 8 / np.sqrt(SHOTS)
+    wide = qml.QNode(lambda: qml.var(qml.sum(*(qml.X(i) for i in range(7)))), QringDevice(wires=7))
+    with pytest.raises(DeviceError, match="variance of a sum on 7 wires"):
+        qml.set_shots(wide, 10)()
+
+
+def _teleport(w: Any) -> Any:
+    qml.RY(w[0], 0)
+    qml.RZ(w[1], 0)
+    qml.Hadamard(1)
+    qml.CNOT([1, 2])
+    qml.CNOT([0, 1])
+    qml.Hadamard(0)
+    a, b = qml.measure(0), qml.measure(1, reset=True)
+    qml.cond(b, qml.X)(2)
+    qml.cond(a, qml.Z)(2)
+    qml.cond(a & b, qml.RX, qml.RY)(w[2], 1)
+    return (
+        *(qml.expval(pauli(2)) for pauli in (qml.X, qml.Y, qml.Z)),
+        qml.expval(qml.Z(1)),
+        qml.expval(a * b + 2 * b),
+        qml.probs(op=[a, b]),
+    )
+
+
+def test_teleportation() -> None:
+    """Exact values, as default.qubit's; the last wire has the state of the first."""
+    found, wanted = (
+        np.hstack(qml.QNode(_teleport, dev)(W))
+        for dev in (QringDevice(), qml.device("default.qubit"))
+    )
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+    a, b = W[:2]
+    bloch = [np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)]
+    np.testing.assert_allclose(found[:3], bloch, rtol=0, atol=1e-12)
+
+
+def test_errors() -> None:
+    for seed in (-1, "a"):
+        with pytest.raises((TypeError, ValueError), match="as a seed"):
+            QringDevice(seed=seed)
+    operations, measurements = [qml.RY(0.3, 0)], [qml.expval(qml.Z(0))]
+    tape = qml.tape.QuantumScript(operations, measurements, shots=10, trainable_params=[0])
+    with pytest.raises(DeviceError, match="cannot differentiate a tape with shots"):
+        QringDevice(wires=1).compute_vjp([tape], [1.0])
+    chosen = qml.QNode(
+        lambda: (qml.measure(0, postselect=1), qml.expval(qml.Z(0)))[1], QringDevice()
+    )
+    with pytest.raises(ValueError, match="Postselection is not allowed"):
+        chosen()
