@@ -403,7 +403,7 @@ class Circuit(GateMethods):
             Value of each control at which the circuit acts. Default: 1.
         """
         self._require_list("control the circuit")
-        at, on = _with_values(qubits, values, "qubit", "control the circuit by")
+        at, on = _with_values(qubits, values, "control qubit", "control the circuit by")
         n = max([self._n_qubits, *(q + 1 for q in at)])
         ret = self._with(self._items_on(n))
         ret._n_qubits = n

@@ -258,7 +258,7 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     "power of a text": (lambda: model().power("2"), TypeError, "exponent"),  # type: ignore
     "root of two gates": (build(lambda c: c.h(0).h(1).power(0.5)), QringError, "fractional"),
     "controlled twice": (lambda: model().controlled([3, 3]), ValueError, "different"),
-    "controlled at 2": (lambda: model().controlled(3, 2), ValueError, "control value"),
+    "controlled at 2": (lambda: model().controlled(3, 2), ValueError, "value of a control qubit"),
     "circuit plus number": (lambda: model() + 3, TypeError, ""),  # type: ignore
     "gate after a qcnn": (
         lambda: Circuit.from_json({"ansatz": "qcnn", "qubits": 8}).h(0),
