@@ -12,7 +12,7 @@ case $? in
 esac
 HELM=$("$root/tests/chart/tools" helm3 2>"$work/helm.log") || fail "$(tail -n 1 "$work/helm.log")"
 run_in 900 "$work/log" "$root/tests/python/run" -rs --ignore=tests/test_torch.py --ignore=tests/test_jax.py --ignore=tests/test_keras.py \
-    --ignore=tests/test_pennylane.py --ignore=tests/test_frameworks_page.py
+    --ignore-glob='tests/test_pennylane*' --ignore=tests/test_frameworks_page.py
 rc=$?
 check "pytest ends with 0, not $rc" test $rc = 0
 last=$(tail -n 1 "$work/log")
