@@ -216,7 +216,7 @@ struct qr_trajectories {
     double *branch_numbers;   /* n_branches * QR_WIDE, or QR_NARROW */
     uint8_t *branch_outcomes; /* n_branches * QR_LANES */
     double *branch_roots;     /* the same: 1 / sqrt of the probability */
-    uint8_t *bits;            /* n_bits * QR_LANES: as measured so far */
+    uint8_t *bits;            /* n_bits * QR_LANES: as measured so far; 0 of bits never measured */
     uint16_t *holds;          /* n_noisy: lanes in which the step's condition holds */
     qr_fixed *sites;          /* n_sites * QR_CROSS */
     qr_fixed *params;         /* n_params: derivatives by strengths */

@@ -40,10 +40,7 @@ static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape 
 void qr_sweep_prepare(const struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     const double *x = r->x;
-    if (r->ws->noise) {
-        if (p->n_bits) memset(r->ws->noise->bits, 0, p->n_bits * QR_LANES);
-        qr_noise_prepare(r);
-    }
+    if (r->ws->noise) qr_noise_prepare(r);
     for (size_t i = 0; i < p->n_shapes; i++) {
         const struct qr_plan_shape *s = &p->shapes[i];
         if (s->data_slot == QR_NO_SLOT) continue;
