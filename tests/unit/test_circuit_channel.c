@@ -347,6 +347,24 @@ static void measurements(void) {
     }
 }
 
+/* A gate is after the measurement of its bit, and the bit's next one after the gate. */
+static void moments_of_bits(void) {
+    struct qr_err err;
+    struct qr_circuit *c = circuit_of("{\"qubits\": 3, \"gates\": [{\"measure\": [0]}, {\"if\": "
+                                      "[0], \"gates\": [{\"gate\": \"X\","
+                                      "\"qubits\": [1]}]}, {\"measure\": [2], \"bits\": [0]}, "
+                                      "{\"gate\": \"X\", \"qubits\": [0]}]}",
+                                      &err);
+    CHECK(c, "%s", err.msg);
+    if (!c) return;
+    size_t *first, *order, n = qr_circuit_moments(c, false, &first, &order);
+    CHECK(n == 3 && first[1] == 1 && first[2] == 3 && order[0] == 0 && order[3] == 2,
+          "%zu moments: %zu %zu", n, first[1], first[2]);
+    free(first);
+    free(order);
+    qr_circuit_free(c);
+}
+
 static void refused_measurements(void) {
     static const struct {
         const char *items, *says;
@@ -391,6 +409,7 @@ int main(void) {
     numbers();
     cones();
     measurements();
+    moments_of_bits();
     refused_measurements();
     return t_end();
 }

@@ -50,6 +50,14 @@ static void test_texts(void) {
     qr_job_free(job);
 }
 
+/* Two measured bits, and a gate. */
+#define MEASURED(bits, gate)                                                                       \
+    "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"H\","     \
+    "\"qubits\":"                                                                                  \
+    "[0]},{\"measure\":[0,1]" bits "}," gate "]},\"readouts\":[\"Z1\"]}]," NONE                    \
+    ",\"train\":{\"loss\":\"expectation\"}}"
+#define RX1 "{\"gate\":\"RX\",\"qubits\":[1],\"angle\":\"w\"}"
+#define IF(bit, more) MEASURED("", "{\"if\":[" bit "]" more ",\"gates\":[" RX1 "]}")
 #define LOSS(loss, more) JOB(",\"train\":{\"loss\":" loss more "}")
 static void test_pairs(void) {
     /* pairs that differ in one thing: of the loss, of an optimizer, of what is watched */
@@ -71,6 +79,12 @@ static void test_pairs(void) {
         {STILL("lbfgs\""), STILL("lbfgs\",\"memory\":9")},
         {STILL("lbfgs\""), STILL("lbfgs\",\"gradient_tolerance\":1e-6")},
         {STILL("lbfgs\""), STILL("lbfgs\",\"loss_tolerance\":1e-6")},
+        {MEASURED("", RX1), MEASURED(",\"bits\":[]", RX1)},
+        {MEASURED("", RX1), MEASURED(",\"bits\":[1,0]", RX1)},
+        {MEASURED("", RX1), MEASURED(",\"p_01\":0.1", RX1)},
+        {MEASURED("", RX1), IF("0", "")},
+        {IF("0", ""), IF("1", "")},
+        {IF("0", ""), IF("0", ",\"if_values\":[0]")},
         {JOB(), WATCHING("\"energy\":\"Z0\"")},
         {WATCHING("\"energy\":\"Z0\""), WATCHING("\"energy\":\"Z1\"")},
         {WATCHING("\"energy\":\"Z0\""), WATCHING("\"charge\":\"Z0\"")},
