@@ -113,6 +113,13 @@ static void call_matrix(double cells, const void *numbers, bool wide, size_t ele
     sum_operations += cells * s.ops * QR_LANES;
     sum_bytes += cells * s.cells * 2 * 2 * QR_LANES * (double)elem;
 }
+/* Operations of one-qubit gates on a cell. */
+static double turn_operations(const struct qr_tile_qubits *at,
+                              const double (*numbers)[QR_TURN_NUMBERS]) {
+    double ops = 0;
+    for (unsigned k = 0; k < at->n; k++) ops += qr_turn_has_zeros(numbers[k]) ? 4 : 8;
+    return ops;
+}
 static double inside(unsigned bits, const struct qr_tile_target *at) {
     return (double)(UINT64_C(1) << (bits - (unsigned)__builtin_popcountll(at->controls)));
 }
@@ -147,6 +154,44 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
         uint64_t at_end = k->cross(phi, lambda, bits, at, numbers, wide, start, count, acc);       \
         after(before, said);                                                                       \
         return at_end;                                                                             \
+    }                                                                                              \
+    static void T##_turn_(void *cells, unsigned bits, const struct qr_tile_qubits *at,             \
+                          const double(*numbers)[QR_TURN_NUMBERS]) {                               \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(                                                                                   \
+            call((double)(UINT64_C(1) << bits), turn_operations(at, numbers), 2, sizeof(ELEM)));   \
+        k->turn(cells, bits, at, numbers);                                                         \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_turn_back_(void *phi, void *lambda, unsigned bits,                             \
+                               const struct qr_tile_qubits *at,                                    \
+                               const double(*numbers)[QR_TURN_NUMBERS], double(*acc)[QR_LANES]) {  \
+        typedef T##_elem real_elem;                                                                \
+        double ops = numbers ? 2 * turn_operations(at, numbers) : 0;                               \
+        for (unsigned g = 0; g < at->n; g++) ops += 2 * __builtin_popcount(at->wanted[g]);         \
+        COUNTED(call((double)(UINT64_C(1) << bits), ops, numbers ? 4 : 2, sizeof(ELEM)));          \
+        k->turn_back(phi, lambda, bits, at, numbers, acc);                                         \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_phase_(void *phi, void *lambda, size_t n_rows, const void *lanes, bool by_row, \
+                           const void *cells, const void *within) {                                \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)(n_rows * QR_PHASE_CELLS), (within ? 8 : 4) + (lambda ? 8 : 4),       \
+                     lambda ? 4 : 2, sizeof(ELEM)));                                               \
+        k->phase(phi, lambda, n_rows, lanes, by_row, cells, within);                               \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_parities_(const void *phi, const void *lambda, unsigned bits, void *ret) {     \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)(UINT64_C(1) << bits), 2 + bits, 2, sizeof(ELEM)));                   \
+        k->parities(phi, lambda, bits, ret);                                                       \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_permute_(void *cells, const uint16_t *cycles, size_t n, bool inverse) {        \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                              \
+        k->permute(cells, cycles, n, inverse);                                                     \
+        after(before, said);                                                                       \
     }                                                                                              \
     static void T##_fold_(const double(*acc)[QR_LANES], const double scale[QR_LANES],              \
                           double ret[QR_CROSS]) {                                                  \
@@ -316,6 +361,11 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
                                                   .lanes = T##_lanes_,                             \
                                                   .apply = T##_apply_,                             \
                                                   .cross = T##_cross_,                             \
+                                                  .turn = T##_turn_,                               \
+                                                  .turn_back = T##_turn_back_,                     \
+                                                  .phase = T##_phase_,                             \
+                                                  .parities = T##_parities_,                       \
+                                                  .permute = T##_permute_,                         \
                                                   .fold = T##_fold_,                               \
                                                   .expect = T##_expect_,                           \
                                                   .observe = T##_observe_,                         \

@@ -58,10 +58,51 @@ static void compare(const struct problem *p, const struct answer *a, double tole
     free(g);
 }
 
+static const enum qr_gate_kind structured_kinds[] = {
+    QR_GATE_X,  QR_GATE_Y,  QR_GATE_Z,    QR_GATE_H,    QR_GATE_Z, QR_GATE_PHASED_X,
+    QR_GATE_CZ, QR_GATE_ZZ, QR_GATE_CNOT, QR_GATE_SWAP, QR_GATE_Z};
+
+/* Layers of the gates that the statevector engine has steps for, few others between them, on five
+ * qubits: parameters, data and constants. */
+static struct qr_circuit *structured_circuit(uint64_t seed, unsigned n_gates) {
+    enum { QUBITS = 5 };
+    struct qr_circuit *c = qr_circuit_new(QUBITS, QUBITS);
+    double u[8];
+    struct qr_err err;
+    for (unsigned i = 0; i < n_gates; i++) {
+        char name[16];
+        ref_random_numbers(seed * 1000 + i, 8, 0, 1, u);
+        /* The same kind for some gates in a row. */
+        struct qr_gate g = {.kind = structured_kinds[(i / 4 * 5 + seed) % COUNT(structured_kinds)]};
+        if (u[0] < 0.08) g.kind = QR_GATE_XX;
+        const struct qr_gate_info *info = qr_gate_info(g.kind);
+        g.n_targets = info->n_targets;
+        g.n_args = info->n_args;
+        g.targets[0] = (uint16_t)(u[1] * QUBITS);
+        if (g.n_targets == 2)
+            g.targets[1] =
+                (uint16_t)((g.targets[0] + 1 + (unsigned)(u[2] * (QUBITS - 1))) % QUBITS);
+        if (info->has_exponent && u[3] < 0.4) g.global_shift = u[3] < 0.2 ? -0.5 : 0.3;
+        for (unsigned k = 0; k < g.n_args; k++) {
+            struct qr_gate_arg *a = &g.args[k];
+            *a = (struct qr_gate_arg){QR_ARG_CONSTANT, u[4] < 0.3 ? 1 : 2 * u[4] - 1, 0};
+            if (g.kind == QR_GATE_CNOT || g.kind == QR_GATE_SWAP) a->scale = 1, g.global_shift = 0;
+            else if (u[5] < 0.15) *a = (struct qr_gate_arg){QR_ARG_DATA, u[4] + 0.5, i % QUBITS};
+            else if (u[5] < 0.7) {
+                snprintf(name, sizeof name, "w%u", i / (1 + i % 2));
+                *a = (struct qr_gate_arg){QR_ARG_PARAMETER, u[4] + 0.5,
+                                          (uint32_t)qr_circuit_param(c, name)};
+            }
+        }
+        CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
+    }
+    return c;
+}
+
 /* The circuit's qubits scattered over n, with entangled but unwatched company, so that controls and
  * frames fall on lanes, inside tiles and outside of them. */
 static struct qr_circuit *scatter(const struct qr_circuit *from, unsigned n, uint64_t seed,
-                                  unsigned *place) {
+                                  bool structured, unsigned *place) {
     double u[64];
     ref_random_numbers(seed + 9, 64, 0, 1, u);
     bool taken[64] = {false};
@@ -94,6 +135,13 @@ static struct qr_circuit *scatter(const struct qr_circuit *from, unsigned n, uin
             .n_args = 1,
             .targets = {(uint16_t)idle[a], (uint16_t)idle[b]},
             .args = {{.kind = QR_ARG_CONSTANT, .scale = 0.3 + 0.1 * (double)(i % 7)}}};
+        if (structured) {
+            busy.kind = structured_kinds[(i * 7 + seed) % COUNT(structured_kinds)];
+            busy.n_targets = qr_gate_info(busy.kind)->n_targets;
+            busy.n_args = qr_gate_info(busy.kind)->n_args;
+            if (busy.kind == QR_GATE_CNOT || busy.kind == QR_GATE_SWAP) busy.args[0].scale = 1;
+            if (busy.n_targets == 1) busy.targets[1] = 0;
+        }
         CHECK(qr_circuit_add(c, &busy, &err) == QR_OK, "%s", err.msg);
     }
     return c;
@@ -167,10 +215,11 @@ static void small(void) {
 static void scattered(const struct problem *p, unsigned n, uint64_t seed, bool tables,
                       const char *what) {
     unsigned place[64];
-    struct qr_circuit *c = scatter(p->c, n, seed, place);
+    bool structured = strcmp(what, "structured") == 0;
+    struct qr_circuit *c = scatter(p->c, n, seed, structured, place);
     struct qr_observable obs[MAX_OBS];
     for (size_t r = 0; r < p->n_obs; r++) obs[r] = move(&p->obs[r], place, 5);
-    observe_idle(&obs[0], place, 5, n, seed & 1);
+    if (!structured) observe_idle(&obs[0], place, 5, n, seed & 1);
     for (int precision = 0; precision < 2; precision++) {
         struct answer a = ours(p, c, obs, (enum qr_precision)precision, qr_isa_best(), 0);
         CHECK(a.ok);
@@ -200,15 +249,32 @@ static void large(void) {
     }
 }
 
+static void without_columns(struct qr_circuit *c) {
+    for (size_t i = 0; i < c->n_gates; i++)
+        for (unsigned k = 0; k < c->gates[i].n_args; k++)
+            if (c->gates[i].args[k].kind == QR_ARG_DATA)
+                c->gates[i].args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 0.37, 0};
+    c->n_columns = 0;
+}
+
+static void structured(void) {
+    static const unsigned sizes[] = {10, 12, 13, 15, 17};
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        unsigned n = sizes[seed % 5];
+        bool data = n >= 12 && seed % 4;
+        struct problem p = {.n_samples = data ? 2 : 1, .c = structured_circuit(seed, 60)};
+        if (!data) without_columns(p.c);
+        problem_draw(&p, seed);
+        scattered(&p, n, seed, seed % 6 < 2, "structured");
+        drop(&p);
+    }
+}
+
 /* Without data the lanes are qubits from 10 on: tiles of 64 cells and more. */
 static void without_data(void) {
     for (uint64_t seed = 1; seed <= 12; seed++) {
         struct problem p = make(seed + 2000, 5, 30, 1);
-        for (size_t i = 0; i < p.c->n_gates; i++)
-            for (unsigned k = 0; k < p.c->gates[i].n_args; k++)
-                if (p.c->gates[i].args[k].kind == QR_ARG_DATA)
-                    p.c->gates[i].args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 0.37, 0};
-        p.c->n_columns = 0;
+        without_columns(p.c);
         scattered(&p, 9 + (unsigned)(seed % 3), seed, true, "without data");
         drop(&p);
     }
@@ -277,7 +343,7 @@ static void used_workspace(void) {
     for (size_t i = 0; i < COUNT(sizes); i++) {
         unsigned place[64];
         struct problem p = make(500 + i, 5, 40, 1), q = p;
-        struct qr_circuit *c = scatter(p.c, sizes[i], 7 + i, place);
+        struct qr_circuit *c = scatter(p.c, sizes[i], 7 + i, false, place);
         struct qr_observable obs[MAX_OBS];
         for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);
         problem_room(&q, p.c->n_columns);
@@ -458,6 +524,7 @@ int main(void) {
     bad_numbers();
     large();
     without_data();
+    structured();
     lanes_of_sizes();
     return t_end();
 }

@@ -491,6 +491,196 @@ static void products_of_lanes(const struct qr_kernels *k) {
     free(out);
 }
 
+/* ---- gates with structure ---- */
+
+/* Of each kind of zeros, and of both signs. */
+static void turn_numbers(unsigned form, int precision, double ret[QR_TURN_NUMBERS]) {
+    double length = 0;
+    for (unsigned k = 0; k < 4; k++) ret[k] = uniform();
+    if (form) ret[1] = ret[form == 1 ? 3 : 2] = 0;
+    for (unsigned k = 0; k < 4; k++) length += ret[k] * ret[k];
+    for (unsigned k = 0; k < 4; k++) {
+        ret[k] /= sqrt(length);
+        if (!precision) ret[k] = (double)(float)ret[k];
+    }
+    ret[4] = uniform() < 0 ? -1 : 1;
+}
+
+/* The cells of a one-qubit gate on a bit, by the header's formula. */
+static double complex turned(const void *cells, int precision, size_t i, size_t l, unsigned bit,
+                             const double a[QR_TURN_NUMBERS]) {
+    size_t set = (size_t)1 << bit;
+    double complex x = amplitude(cells, precision, i & ~set, l),
+                   y = amplitude(cells, precision, i | set, l), u = CMPLX(a[0], a[1]),
+                   v = CMPLX(a[2], a[3]);
+    return i & set ? v * x + a[4] * conj(u) * y : u * x - a[4] * conj(v) * y;
+}
+
+static void check_turn_cross(const struct work *w, const struct qr_tile_qubits *at,
+                             const double (*acc)[QR_LANES], int precision) {
+    double worst = 0;
+    for (unsigned g = 0; g < at->n; g++)
+        for (size_t l = 0; l < QR_LANES; l++) {
+            size_t set = (size_t)1 << at->bit[g];
+            double complex off = 0;
+            double z = 0;
+            for (size_t i = 0; i < CELLS; i++) {
+                if (i & set) continue;
+                double complex x = amplitude(w->phi, precision, i, l),
+                               y = amplitude(w->phi, precision, i | set, l),
+                               a = amplitude(w->lambda, precision, i, l),
+                               b = amplitude(w->lambda, precision, i | set, l);
+                off += x * conj(b) - conj(y * conj(a));
+                z += cimag(x * conj(a)) - cimag(y * conj(b));
+            }
+            const double want[QR_TURN_CROSS] = {creal(off), cimag(off), z};
+            for (unsigned k = 0; k < QR_TURN_CROSS; k++)
+                worst = fmax(worst, fabs(acc[g * QR_TURN_CROSS + k][l] -
+                                         (at->wanted[g] >> k & 1 ? want[k] : 0)));
+        }
+    /* 256 products, each at most 2 in size, summed in batches of 64 */
+    CHECK(worst <= 256 * 8 * tolerance[precision], "%.3g", worst);
+}
+
+static void turns(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
+    struct work w = make(precision);
+    size_t bytes = bytes_of(CELLS, precision);
+    for (unsigned variant = 0; variant < 120; variant++) {
+        struct qr_tile_qubits at = {.n = (uint8_t)(1 + variant % 2),
+                                    .bit = {(uint8_t)(variant % BITS),
+                                            (uint8_t)((variant + 1 + variant / BITS % 6) % BITS)},
+                                    .wanted = {(uint8_t)(variant % 8), (uint8_t)(variant / 8 % 8)}};
+        double numbers[2][QR_TURN_NUMBERS], acc[2][2 * QR_TURN_CROSS][QR_LANES] = {0};
+        for (unsigned g = 0; g < 2; g++) turn_numbers((variant / 2 + g) % 3, precision, numbers[g]);
+        const double(*n)[QR_TURN_NUMBERS] = (const double(*)[QR_TURN_NUMBERS])numbers;
+        void *x = copy_of(w.phi, bytes), *y = copy_of(w.phi, bytes), *z = copy_of(w.phi, bytes),
+             *l[2] = {copy_of(w.lambda, bytes), copy_of(w.lambda, bytes)};
+        k->turn(x, BITS, &at, n);
+        portable->turn(y, BITS, &at, n);
+        CHECK(memcmp(x, y, bytes) == 0, "%s turn %u", k->name, variant);
+        double worst = 0;
+        if (at.n == 2) {
+            struct qr_tile_qubits first = at;
+            first.n = 1;
+            portable->turn(z, BITS, &first, n);
+        }
+        for (size_t i = 0; i < CELLS; i++)
+            for (size_t lane = 0; lane < QR_LANES; lane++)
+                worst = fmax(
+                    worst, cabs(turned(z, precision, i, lane, at.bit[at.n - 1], numbers[at.n - 1]) -
+                                amplitude(x, precision, i, lane)));
+        CHECK(worst <= 2 * tolerance[precision], "%s turn %u: %.3g", k->name, variant, worst);
+        memcpy(x, w.phi, bytes);
+        memcpy(y, w.phi, bytes);
+        k->turn_back(x, l[0], BITS, &at, variant % 5 ? n : NULL, acc[0]);
+        portable->turn_back(y, l[1], BITS, &at, variant % 5 ? n : NULL, acc[1]);
+        CHECK(memcmp(x, y, bytes) == 0 && memcmp(l[0], l[1], bytes) == 0 &&
+                  memcmp(acc[0], acc[1], sizeof acc[0]) == 0,
+              "%s turn_back %u", k->name, variant);
+        check_turn_cross(&w, &at, (const double(*)[QR_LANES])acc[0], precision);
+        memcpy(z, w.phi, bytes);
+        if (variant % 5) portable->turn(z, BITS, &at, n);
+        CHECK(memcmp(x, z, bytes) == 0, "%s turn_back %u leaves phi", k->name, variant);
+        memcpy(z, w.lambda, bytes);
+        if (variant % 5) portable->turn(z, BITS, &at, n);
+        CHECK(memcmp(l[0], z, bytes) == 0, "%s turn_back %u leaves lambda", k->name, variant);
+        free(x);
+        free(y);
+        free(z);
+        free(l[0]);
+        free(l[1]);
+    }
+    drop(&w);
+}
+
+static void phases(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
+    enum { ROWS = CELLS / QR_PHASE_CELLS };
+    struct work w = make(precision);
+    size_t bytes = bytes_of(CELLS, precision);
+    void *lanes = random_cells(ROWS, precision), *cells = random_cells(ROWS, precision),
+         *inside = random_cells(QR_PHASE_CELLS, precision);
+    for (unsigned variant = 0; variant < 8; variant++) {
+        bool by_row = variant & 1, some = variant & 2, back = variant & 4;
+        void *x = copy_of(w.phi, bytes), *y = copy_of(w.phi, bytes),
+             *l[2] = {copy_of(w.lambda, bytes), copy_of(w.lambda, bytes)};
+        k->phase(x, back ? l[0] : NULL, ROWS, lanes, by_row, cells, some ? inside : NULL);
+        portable->phase(y, back ? l[1] : NULL, ROWS, lanes, by_row, cells, some ? inside : NULL);
+        CHECK(memcmp(x, y, bytes) == 0 && memcmp(l[0], l[1], bytes) == 0, "%s phase %u", k->name,
+              variant);
+        double worst = 0;
+        for (size_t i = 0; i < CELLS; i++)
+            for (size_t lane = 0; lane < QR_LANES; lane++) {
+                size_t row = i / QR_PHASE_CELLS, c = i % QR_PHASE_CELLS,
+                       at = row * 2 * QR_PHASE_CELLS + c;
+                double complex f = amplitude(lanes, precision, by_row ? row : 0, lane) *
+                                   CMPLX(lane_of(cells, precision, 0, at),
+                                         lane_of(cells, precision, 0, at + QR_PHASE_CELLS));
+                if (some) f *= amplitude(inside, precision, c, lane);
+                if (back) f = conj(f);
+                worst = fmax(worst, cabs(f * amplitude(w.phi, precision, i, lane) -
+                                         amplitude(x, precision, i, lane)));
+                if (back)
+                    worst = fmax(worst, cabs(f * amplitude(w.lambda, precision, i, lane) -
+                                             amplitude(l[0], precision, i, lane)));
+            }
+        /* three products in a row, each at most 2^(3/2) times the one before */
+        CHECK(worst <= 8 * tolerance[precision], "%s phase %u: %.3g", k->name, variant, worst);
+        free(x);
+        free(y);
+        free(l[0]);
+        free(l[1]);
+    }
+    free(lanes);
+    free(cells);
+    free(inside);
+    drop(&w);
+}
+
+static void parities(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
+    struct work w = make(precision);
+    size_t bytes = bytes_of(CELLS, precision);
+    void *x = qr_xaligned(bytes), *y = qr_xaligned(bytes);
+    for (unsigned bits = QR_PHASE_BITS; bits <= BITS; bits++) {
+        double worst = 0;
+        k->parities(w.phi, w.lambda, bits, x);
+        portable->parities(w.phi, w.lambda, bits, y);
+        CHECK(memcmp(x, y, (bytes / 2) >> (BITS - bits)) == 0, "%s parities", k->name);
+        for (size_t m = 0; m < (size_t)1 << bits; m++)
+            for (size_t l = 0; l < QR_LANES; l++) {
+                double sum = 0;
+                for (size_t c = 0; c < (size_t)1 << bits; c++) {
+                    double v = cimag(amplitude(w.phi, precision, c, l) *
+                                     conj(amplitude(w.lambda, precision, c, l)));
+                    sum += __builtin_parityll(m & c) ? -v : v;
+                }
+                worst = fmax(worst, fabs(sum - lane_of(x, precision, m, l)));
+            }
+        CHECK(worst <= 128 * tolerance[precision], "%s parities of %u bits: %.3g", k->name, bits,
+              worst);
+    }
+    free(x);
+    free(y);
+    drop(&w);
+}
+
+static void cycles(const struct qr_kernels *k, int precision) {
+    static const uint16_t list[] = {3, 5 | QR_CYCLE_END, 7, 100, 1, 64 | QR_CYCLE_END};
+    struct work w = make(precision);
+    size_t bytes = bytes_of(CELLS, precision), each = bytes / CELLS, wrong = 0;
+    unsigned char *x = copy_of(w.phi, bytes), *from = w.phi;
+    size_t takes[CELLS];
+    for (size_t i = 0; i < CELLS; i++) takes[i] = i;
+    takes[3] = 5, takes[5] = 3, takes[7] = 100, takes[100] = 1, takes[1] = 64, takes[64] = 7;
+    k->permute(x, list, COUNT(list), false);
+    for (size_t i = 0; i < CELLS; i++)
+        wrong += memcmp(x + i * each, from + takes[i] * each, each) != 0;
+    CHECK(!wrong, "%s permute: %zu cells", k->name, wrong);
+    k->permute(x, list, COUNT(list), true);
+    CHECK(memcmp(x, w.phi, bytes) == 0, "%s permute back", k->name);
+    free(x);
+    drop(&w);
+}
+
 int main(void) {
     for (int precision = 0; precision < 2; precision++)
         for (int isa = 0; isa < QR_ISAS; isa++) {
@@ -511,6 +701,10 @@ int main(void) {
             moves(k, precision);
             tables(k, portable, precision);
             slices(k, precision);
+            turns(k, portable, precision);
+            phases(k, portable, precision);
+            parities(k, portable, precision);
+            cycles(k, precision);
             products(k);
             products_of_lanes(k);
         }

@@ -1,10 +1,14 @@
 /* sim/fusion/gate_fusion.c — fuses gates, and gives equal fused gates one shape. sim/planner.md has
  * the rules. Start reading at qr_plan_fuse() and fuse_gate(). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "circuit/circuit.h"
 #include "sim/fusion/plan.h"
+
+enum { NO_DRAFT = -1 };
 
 struct gates {
     uint32_t *gates;
@@ -15,11 +19,22 @@ struct gates {
 
 struct draft {
     uint8_t q[2];
-    bool plain;  /* no outer controls, condition or branch, so gates may be added */
-    bool branch; /* a channel that is no list of Pauli errors */
+    enum qr_fused_kind kind;
+    bool single;    /* acts on q[0] only */
+    size_t number;  /* in order of the circuit */
+    uint32_t batch; /* see fuser_set_batches() */
+    bool plain;     /* no outer controls, condition or branch, so gates may be added */
+    bool branch;    /* a channel that is no list of Pauli errors */
     uint32_t condition;
     uint64_t controls, control_values;
     struct gates ops;
+};
+
+/* Where a gate goes, as trials have shown. */
+enum gate_place {
+    FREE, /* a diagonal gate to a group, a one-qubit gate to a TURN, others alone */
+    IN_TURN,
+    IN_MATRIX,
 };
 
 struct fuser {
@@ -34,6 +49,8 @@ struct fuser {
     uint32_t *ordinal; /* per gate: number of channels before it */
     struct draft *drafts;
     size_t n_drafts, cap_drafts;
+    enum gate_place *place; /* per gate; NULL: no structure */
+    int64_t group;          /* first draft of the last group of diagonal gates */
     /* one-qubit gates after the last fused gate on the qubit */
     struct gates pending[QR_FUSED_QUBITS];
     int64_t last[QR_FUSED_QUBITS]; /* last fused gate on the qubit, -1: none */
@@ -191,6 +208,111 @@ static void fuse_alone(struct fuser *f, uint32_t gate, bool branch) {
         if (qubits >> q & 1) f->last[q] = (int64_t)f->n_drafts - 1;
 }
 
+/* ---- by structure ---- */
+
+static bool gate_is_diagonal(const struct qr_gate *g) {
+    const struct qr_gate_info *info = qr_gate_info(g->kind);
+    for (unsigned t = 0; t < g->n_targets; t++)
+        if (info->factor[t] != QR_PAULI_Z) return false;
+    return true;
+}
+
+/* X, CNOT, SWAP: cells move, and no number changes. */
+static bool gate_is_permutation(const struct fuser *f, uint32_t gate) {
+    const struct qr_gate *g = &f->c->gates[gate];
+    double a[2] = {0, 0};
+    double complex u[16];
+    if (!f->fixed[gate]) return false;
+    for (unsigned k = 0; k < g->n_args; k++) a[k] = qr_gate_arg_value(&g->args[k], NULL, NULL);
+    qr_gate_matrix(g, a, u, NULL);
+    for (int i = 0; i < (g->n_targets == 2 ? 16 : 4); i++)
+        if (u[i] != 0 && u[i] != 1) return false;
+    return true;
+}
+
+/* Operations per amplitude, forward and backward, in units of one in single precision. */
+enum {
+    MATRIX_OPS = 110,
+    TURN_OPS = 30,
+    PHASE_OPS = 8, /* as one of many gates of a group */
+    MOVE_OPS = 12,
+    BATCH_LEAST = 4, /* gates on one qubit each, for a batch without others */
+};
+
+/* Whether a fused gate costs less as one-qubit gates, diagonal gates and permutations. */
+static bool draft_splits(const struct fuser *f, const struct draft *d) {
+    unsigned ops = 0;
+    bool open[2] = {false, false}; /* a one-qubit gate on this position was counted */
+    if (!d->plain) return false;
+    for (size_t i = 0; i < d->ops.n; i++) {
+        uint32_t gate = d->ops.gates[i];
+        const struct qr_gate *g = &f->c->gates[gate];
+        uint64_t qubits = qr_gate_mask(g);
+        if (__builtin_popcountll(qubits) == 1) {
+            unsigned k = g->targets[0] == d->q[1];
+            if (!open[k]) ops += TURN_OPS;
+            open[k] = true;
+            continue;
+        }
+        if (gate_is_diagonal(g)) ops += PHASE_OPS;
+        else if (gate_is_permutation(f, gate)) ops += MOVE_OPS;
+        else return false;
+        open[0] = open[1] = false;
+    }
+    return ops < MATRIX_OPS;
+}
+
+/* Adds a gate to the last fused gate on its qubit if that has one-qubit gates only, else to a new
+ * one. A fixed gate is no reason to differentiate, and data none to repeat, what is before. */
+static void fuse_turn(struct fuser *f, uint32_t gate, unsigned q) {
+    struct gates one = {.gates = &gate, .n = 1};
+    struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
+    if (!d || d->kind != QR_FUSED_TURN || !gates_may_follow(f, &d->ops, &one) ||
+        (f->differentiated[gate] && !d->ops.differentiated) || (f->data[gate] && !d->ops.varies)) {
+        d = fuser_new_draft(f, q, (q ^ 1) < f->n ? q ^ 1 : q - 1);
+        d->kind = QR_FUSED_TURN;
+        d->plain = false;
+        d->single = true;
+        f->last[q] = (int64_t)f->n_drafts - 1;
+    }
+    gates_push(f, &d->ops, gate);
+}
+
+/* Adds a diagonal gate on a and b, or, if b is only a partner, on a alone. */
+static void fuse_phase(struct fuser *f, uint32_t gate, unsigned a, unsigned b, bool alone) {
+    struct gates one = {.gates = &gate, .n = 1};
+    struct draft *d = f->last[a] >= 0 ? &f->drafts[f->last[a]] : NULL;
+    if (!d || d->kind != QR_FUSED_PHASE || !gates_may_follow(f, &d->ops, &one) ||
+        (!alone && (d->single || f->last[a] != f->last[b]))) {
+        d = fuser_new_draft(f, a, b);
+        d->kind = QR_FUSED_PHASE;
+        d->plain = false;
+        d->single = alone;
+        f->last[a] = (int64_t)f->n_drafts - 1;
+        if (!alone) f->last[b] = f->last[a];
+    }
+    gates_push(f, &d->ops, gate);
+}
+
+static void fuse_structured(struct fuser *f, uint32_t gate, uint64_t qubits) {
+    const struct qr_gate *g = &f->c->gates[gate];
+    unsigned a = (unsigned)__builtin_ctzll(qubits), b = 63 - (unsigned)__builtin_clzll(qubits);
+    fuser_flush(f, a);
+    fuser_flush(f, b);
+    if (a == b) {
+        if (f->place[gate] == IN_TURN || !gate_is_diagonal(g)) fuse_turn(f, gate, a);
+        else fuse_phase(f, gate, a, (a ^ 1) < f->n ? a ^ 1 : a - 1, true);
+    } else if (gate_is_diagonal(g)) {
+        fuse_phase(f, gate, a, b, false);
+    } else {
+        struct draft *d = fuser_new_draft(f, a, b);
+        d->kind = QR_FUSED_MOVE;
+        d->plain = false;
+        f->last[a] = f->last[b] = (int64_t)f->n_drafts - 1;
+        gates_push(f, &d->ops, gate);
+    }
+}
+
 static void fuse_gate(struct fuser *f, uint32_t gate) {
     const struct qr_gate *g = &f->c->gates[gate];
     if (g->kind == QR_GATE_CHANNEL) {
@@ -205,6 +327,7 @@ static void fuse_gate(struct fuser *f, uint32_t gate) {
     uint64_t qubits = qr_gate_mask(g);
     unsigned n = (unsigned)__builtin_popcountll(qubits);
     if (g->condition || n > 2) fuse_alone(f, gate, false);
+    else if (f->place && f->place[gate] != IN_MATRIX) fuse_structured(f, gate, qubits);
     else if (n == 1) fuse_one(f, gate, g->targets[0]);
     else
         fuse_two(f, gate, (unsigned)__builtin_ctzll(qubits),
@@ -379,34 +502,39 @@ static void emit_channel(struct qr_sim_plan *p, const struct fuser *f, const str
         (struct qr_plan_site){.op = op, .n_targets = g->n_targets, .t = {noise->t[0], noise->t[1]}};
 }
 
+static void fuser_emit_draft(struct qr_sim_plan *p, const struct fuser *f, const struct draft *d,
+                             const struct table *numbers, const struct table *shapes) {
+    uint32_t first = (uint32_t)p->n_ops, n = 0, n_sites = 0, noise = (uint32_t)p->n_noise;
+    bool sets_bit = d->branch && f->c->gates[d->ops.gates[0]].bit;
+    for (size_t k = 0; k < d->ops.n; k++) {
+        uint32_t gate = d->ops.gates[k];
+        if (f->c->gates[gate].kind != QR_GATE_CHANNEL)
+            p->ops[first + n++] = make_op(&f->c->gates[gate], d);
+        else emit_channel(p, f, d, gate, n, d->branch ? 0 : n_sites++);
+    }
+    uint32_t *shape = shape_slot(p, shapes, first, n, n_sites);
+    if (!*shape) {
+        p->n_ops += n;
+        finish_shape(p, numbers, first, n, n_sites);
+        p->n_sites += n_sites;
+        *shape = (uint32_t)p->n_shapes;
+    }
+    p->fused[p->n_fused++] = (struct qr_fused_gate){.shape = *shape - 1,
+                                                    .q = {d->q[0], d->q[1]},
+                                                    .first_noise = noise,
+                                                    .kind = d->kind,
+                                                    .batch = d->batch,
+                                                    .single = d->single,
+                                                    .branch = d->branch,
+                                                    .condition = d->condition,
+                                                    .classical = d->condition || sets_bit,
+                                                    .controls = d->controls,
+                                                    .control_values = d->control_values};
+}
+
 static void fuser_emit_segment(struct qr_sim_plan *p, const struct fuser *f,
                                const struct table *numbers, const struct table *shapes) {
-    for (size_t i = 0; i < f->n_drafts; i++) {
-        const struct draft *d = &f->drafts[i];
-        uint32_t first = (uint32_t)p->n_ops, n = 0, n_sites = 0, noise = (uint32_t)p->n_noise;
-        bool sets_bit = d->branch && f->c->gates[d->ops.gates[0]].bit;
-        for (size_t k = 0; k < d->ops.n; k++) {
-            uint32_t gate = d->ops.gates[k];
-            if (f->c->gates[gate].kind != QR_GATE_CHANNEL)
-                p->ops[first + n++] = make_op(&f->c->gates[gate], d);
-            else emit_channel(p, f, d, gate, n, d->branch ? 0 : n_sites++);
-        }
-        uint32_t *shape = shape_slot(p, shapes, first, n, n_sites);
-        if (!*shape) {
-            p->n_ops += n;
-            finish_shape(p, numbers, first, n, n_sites);
-            p->n_sites += n_sites;
-            *shape = (uint32_t)p->n_shapes;
-        }
-        p->fused[p->n_fused++] = (struct qr_fused_gate){.shape = *shape - 1,
-                                                        .q = {d->q[0], d->q[1]},
-                                                        .first_noise = noise,
-                                                        .branch = d->branch,
-                                                        .condition = d->condition,
-                                                        .classical = d->condition || sets_bit,
-                                                        .controls = d->controls,
-                                                        .control_values = d->control_values};
-    }
+    for (size_t i = 0; i < f->n_drafts; i++) fuser_emit_draft(p, f, &f->drafts[i], numbers, shapes);
 }
 
 static void fuser_emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_segments,
@@ -433,6 +561,86 @@ static void fuser_emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_se
     if (ret_first) ret_first[n_segments] = (uint32_t)p->n_fused;
 }
 
+static void fuse_all(struct fuser *f) {
+    for (unsigned q = 0; q < QR_FUSED_QUBITS; q++) f->last[q] = NO_DRAFT;
+    for (size_t i = 0; i < f->c->n_gates; i++) fuse_gate(f, (uint32_t)i);
+    for (unsigned q = 0; q < f->n; q++) fuser_flush(f, q);
+}
+
+static void fuser_drop_drafts(struct fuser *f) {
+    for (size_t i = 0; i < f->n_drafts; i++) free(f->drafts[i].ops.gates);
+    f->n_drafts = 0;
+}
+
+/* Numbers the batches of diagonal gates: one has all that can run at the same time, after other
+ * gates. Sets each draft's batch: of another gate, the one that it runs before. */
+static void fuser_set_batches(struct fuser *f) {
+    uint32_t next[QR_FUSED_QUBITS] = {0}; /* batch that the qubit's next diagonal gate may join */
+    bool in[QR_FUSED_QUBITS] = {false};   /* it has one in that batch */
+    for (size_t i = 0; i < f->n_drafts; i++) {
+        struct draft *d = &f->drafts[i];
+        bool phase = d->kind == QR_FUSED_PHASE;
+        uint64_t qubits = d->controls | UINT64_C(1) << d->q[0];
+        if (!d->single) qubits |= UINT64_C(1) << d->q[1];
+        d->batch = 0;
+        for (uint64_t m = qubits; m; m &= m - 1) {
+            unsigned q = (unsigned)__builtin_ctzll(m);
+            uint32_t own = next[q] + (in[q] && !phase);
+            if (own > d->batch) d->batch = own;
+        }
+        for (uint64_t m = qubits; m; m &= m - 1) {
+            unsigned q = (unsigned)__builtin_ctzll(m);
+            next[q] = d->batch;
+            in[q] = phase;
+        }
+    }
+}
+
+/* A batch of few gates costs more than to multiply them into one-qubit gates. */
+static void fuser_place_few(const struct fuser *f, enum gate_place *place) {
+    uint32_t *n_in = qr_xcalloc(f->n_drafts + 1, sizeof *n_in);
+    for (size_t i = 0; i < f->n_drafts; i++)
+        if (f->drafts[i].kind == QR_FUSED_PHASE)
+            n_in[f->drafts[i].batch] += f->drafts[i].single ? 1 : BATCH_LEAST;
+    for (size_t i = 0; i < f->n_drafts; i++)
+        for (size_t k = 0; k < f->drafts[i].ops.n; k++)
+            if (f->drafts[i].kind == QR_FUSED_PHASE && n_in[f->drafts[i].batch] < BATCH_LEAST)
+                place[f->drafts[i].ops.gates[k]] = IN_TURN;
+    free(n_in);
+}
+
+/* Finds each gate's place: fuses all gates into matrices, then by structure those of matrices that
+ * split, and looks at the groups of diagonal gates. */
+static void fuser_find_places(struct fuser *f) {
+    enum gate_place *place = qr_xcalloc(f->c->n_gates + 1, sizeof *place);
+    fuse_all(f);
+    for (size_t i = 0; i < f->n_drafts; i++) {
+        const struct draft *d = &f->drafts[i];
+        enum gate_place where = draft_splits(f, d) ? FREE : IN_MATRIX;
+        for (size_t k = 0; k < d->ops.n; k++) place[d->ops.gates[k]] = where;
+    }
+    fuser_drop_drafts(f);
+    f->place = place;
+    fuse_all(f);
+    fuser_set_batches(f);
+    fuser_place_few(f, place);
+    fuser_drop_drafts(f);
+}
+
+static int compare_drafts(const void *x, const void *y) {
+    const struct draft *a = x, *b = y;
+    if (a->batch != b->batch) return a->batch < b->batch ? -1 : 1;
+    if (a->kind != b->kind && (a->kind == QR_FUSED_PHASE || b->kind == QR_FUSED_PHASE))
+        return a->kind == QR_FUSED_PHASE ? 1 : -1;
+    return a->number < b->number ? -1 : 1;
+}
+
+/* Puts each batch after all gates before it. */
+static void fuser_sort(struct fuser *f) {
+    for (size_t i = 0; i < f->n_drafts; i++) f->drafts[i].number = i;
+    if (f->n_drafts) qsort(f->drafts, f->n_drafts, sizeof *f->drafts, compare_drafts);
+}
+
 static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const struct qr_circuit *c) {
     f->c = c;
     f->n = c->n_qubits < 2 ? 2 : c->n_qubits;
@@ -441,7 +649,6 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
     f->differentiated = qr_xcalloc(c->n_gates + 1, sizeof *f->differentiated);
     f->fixed = qr_xcalloc(c->n_gates + 1, sizeof *f->fixed);
     f->ordinal = qr_xcalloc(c->n_gates + 1, sizeof *f->ordinal);
-    for (unsigned q = 0; q < QR_FUSED_QUBITS; q++) f->last[q] = -1;
     for (size_t i = 0; i < c->n_gates; i++) {
         f->fixed[i] = c->gates[i].kind != QR_GATE_CHANNEL;
         f->ordinal[i + 1] = f->ordinal[i] + !f->fixed[i];
@@ -454,8 +661,11 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
             f->fixed[i] &= a->kind == QR_ARG_CONSTANT;
         }
     }
-    for (size_t i = 0; i < c->n_gates; i++) fuse_gate(f, (uint32_t)i);
-    for (unsigned q = 0; q < f->n; q++) fuser_flush(f, q);
+    if (p->structured) fuser_find_places(f);
+    fuse_all(f);
+    if (!p->structured) return;
+    fuser_set_batches(f);
+    fuser_sort(f);
 }
 
 void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments,
@@ -467,7 +677,7 @@ void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size
     }
     fuser_emit(p, f, n_segments, ret_first);
     for (size_t s = 0; s < n_segments; s++) {
-        for (size_t i = 0; i < f[s].n_drafts; i++) free(f[s].drafts[i].ops.gates);
+        fuser_drop_drafts(&f[s]);
         for (unsigned q = 0; q < QR_FUSED_QUBITS; q++) free(f[s].pending[q].gates);
         free(f[s].drafts);
         free(f[s].data);
@@ -475,6 +685,7 @@ void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size
         free(f[s].differentiated);
         free(f[s].fixed);
         free(f[s].ordinal);
+        free(f[s].place);
     }
     free(f);
 }

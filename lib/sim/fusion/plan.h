@@ -73,10 +73,22 @@ struct qr_plan_shape {
     uint32_t first_site, n_sites; /* in order of time; a shape with sites has no data */
 };
 
+/* What a fused gate is. All but the first are in plans with `structured` only, without controls,
+ * channels or conditions. */
+enum qr_fused_kind {
+    QR_FUSED_MATRIX, /* any gates on the frame */
+    QR_FUSED_TURN,   /* one-qubit gates on q[0] */
+    QR_FUSED_PHASE,  /* diagonal gates; those of a batch run as one */
+    QR_FUSED_MOVE,   /* one gate that permutes amplitudes: CNOT, SWAP */
+};
+
 /* Neighbouring gates of the circuit as one matrix on two qubits. */
 struct qr_fused_gate {
     uint32_t shape;
-    uint8_t q[2];         /* frame */
+    uint8_t q[2]; /* frame */
+    enum qr_fused_kind kind;
+    uint32_t batch;       /* of a PHASE: those of a batch are adjacent and commute */
+    bool single;          /* a PHASE or TURN: acts on q[0] only */
     uint32_t first_noise; /* index of the first channel of its sites; or of a branch */
     bool branch;          /* no gates (an empty shape): a channel that is no list of Pauli errors */
     uint32_t condition;   /* 1 + index of the plan's conditions; 0: always acts */
@@ -92,6 +104,7 @@ struct qr_sim_plan {
     enum qr_isa isa;
     const struct qr_kernels *kernels;
     bool lanes_are_samples;
+    bool structured; /* fuse by structure: one-qubit and diagonal gates apart from matrices */
     unsigned cell_bits;
     size_t cell_bytes, elem_bytes;
 

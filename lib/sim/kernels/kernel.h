@@ -55,6 +55,23 @@ struct qr_tile_target {
     struct qr_prefetch *prefetch; /* prefetches one cell per group; NULL: none */
 };
 
+/* The cells of a tile that one or two one-qubit gates act on. */
+enum { QR_TURN_RE = 1, QR_TURN_IM = 2, QR_TURN_Z = 4, QR_TURN_CROSS = 3, QR_TURN_NUMBERS = 5 };
+struct qr_tile_qubits {
+    uint8_t n, bit[2]; /* gates, and the cell bit of each */
+    uint8_t wanted[2]; /* numbers that turn_back sums for each: QR_TURN_RE ... */
+    struct qr_prefetch *prefetch;
+};
+/* Whether half of the products are 0: of RY and H, a and b are real; of RX, a is real and b is
+ * imaginary. */
+static inline bool qr_turn_has_zeros(const double a[QR_TURN_NUMBERS]) {
+    return a[1] == 0 && (a[2] == 0 || a[3] == 0);
+}
+/* Marks the last cell of a cycle. */
+enum { QR_CYCLE_END = 0x8000 };
+/* Cells that share one row of phases: those of the lowest three bits. */
+enum { QR_PHASE_BITS = 3, QR_PHASE_CELLS = 1 << QR_PHASE_BITS };
+
 /* A Pauli string on cell and lane bits: i^n_y X^x Z^z. */
 struct qr_pauli_string {
     uint64_t x, z;          /* cell bits */
@@ -85,6 +102,26 @@ struct qr_kernels {
      * weights: n rows, then their negations */
     void (*observe)(void *lambda, const void *phi, size_t first, size_t count,
                     const struct qr_pauli_string *at, size_t n, const void *weights);
+    /* Multiplies by one-qubit gates ((a, -sign conj b), (b, sign conj a)). numbers, per gate: a, b,
+     * sign (1 or -1) */
+    void (*turn)(void *cells, unsigned bits, const struct qr_tile_qubits *at,
+                 const double (*numbers)[QR_TURN_NUMBERS]);
+    /* acc[gate * QR_TURN_CROSS + k][lane] += the wanted numbers of M - M^adjoint, M = Tr_rest
+     * |phi><lambda| on the gate's qubit: Re and Im of entry 01, Im of M_00 - M_11. Then, unless
+     * numbers is NULL, multiplies both vectors. Sums in E of 64 terms, then float64. */
+    void (*turn_back)(void *phi, void *lambda, unsigned bits, const struct qr_tile_qubits *at,
+                      const double (*numbers)[QR_TURN_NUMBERS], double (*acc)[QR_LANES]);
+    /* Multiplies cell k of row r, k < QR_PHASE_CELLS, by lanes[r] * cells[r][k] * inside[k]; if
+     * lambda is not NULL both vectors, by the conjugate. lanes: a cell per row, or one for all;
+     * cells, in E: re[8], im[8] per row; inside: cells, or NULL */
+    void (*phase)(void *phi, void *lambda, size_t n_rows, const void *lanes, bool by_row,
+                  const void *cells, const void *inside);
+    /* Permutes cells in cycles: each takes what the next one has, the last what the first one had;
+     * or the inverse */
+    void (*permute)(void *cells, const uint16_t *cycles, size_t n, bool inverse);
+    /* ret[m][lane] = sum over cells c of (-1)^popcount(m & c) Im(phi_c conj(lambda_c)), bits >=
+     * QR_PHASE_BITS */
+    void (*parities)(const void *phi, const void *lambda, unsigned bits, void *ret);
     /* Of 16 cells at offsets: cell j lane l changes places with cell l lane j. */
     void (*transpose)(void *cells, const uint64_t offsets[QR_LANES]);
     /* gather: to[i] = from[offsets[i] ^ base]; scatter: the inverse */

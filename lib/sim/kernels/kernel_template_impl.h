@@ -384,6 +384,7 @@ typedef __typeof__(__builtin_choose_expr(sizeof(E) == 4, 0, 0ll)) NAME(index);
 #endif
 
 #include "sim/kernels/kernel_readouts_template_impl.h"
+#include "sim/kernels/kernel_structure_template_impl.h"
 
 /* Exchanges two halves of each square of 2h x 2h lanes; called with the largest squares first.
  * Shuffles in registers. */
@@ -464,7 +465,9 @@ static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint6
         .apply_wide = NAME(apply_wide), .repeat = NAME(repeat), .add_parts = NAME(add_parts),      \
         .numbers_of_slices = NAME(numbers_of_slices), .table_of_slices = NAME(table_of_slices),    \
         .fold_sums = NAME(fold_sums), .weighted_sum = NAME(weighted_sum), .encode = NAME(encode),  \
-        .matmul = NAME(matmul), .lanes = NAME(lanes)                                               \
+        .turn = NAME(turn), .turn_back = NAME(turn_back), .phase = NAME(phase),                    \
+        .parities = NAME(parities), .permute = NAME(permute), .matmul = NAME(matmul),              \
+        .lanes = NAME(lanes)                                                                       \
     }
 static const struct qr_kernels NAME(table) = TABLE;
 

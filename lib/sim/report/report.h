@@ -44,7 +44,8 @@ struct qr_sim_fused_gate {
     unsigned part;
     unsigned half; /* 0-based half-layer in the part; streaming only */
     unsigned shape;
-    uint8_t q[2];      /* frame, as qubits of the circuit */
+    uint8_t q[2]; /* frame, as qubits of the circuit; only the first if single */
+    bool single;
     uint64_t controls; /* further controls, bit q for qubit q */
 };
 /* "layer 1", "0-3 end here: ..." */

@@ -51,6 +51,7 @@ void qr_report_gate(struct qr_report_build *b, uint32_t fused, unsigned part, un
         .half = half,
         .shape = from->shape,
         .controls = from->controls << base,
+        .single = from->single,
         .q = {(uint8_t)(from->q[0] + base), (uint8_t)(from->q[1] + base)}};
     r->shapes[from->shape].n_fused++;
 }

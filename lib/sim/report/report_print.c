@@ -48,7 +48,7 @@ static void report_put_fused(const struct qr_sim_report *r, struct qr_buf *to) {
             if (x->part != first->part || (halves && x->half != first->half)) break;
             if (x->shape != last) qr_buf_printf(&words, " #%u:", x->shape + 1);
             last = x->shape;
-            qr_buf_printf(&words, " %u-%u", x->q[0], x->q[1]);
+            qr_buf_printf(&words, x->single ? " %u" : " %u-%u", x->q[0], x->q[1]);
             for (unsigned q = 0; q < 64; q++)
                 if (x->controls >> q & 1) qr_buf_printf(&words, "(%u)", q);
         }
@@ -144,7 +144,7 @@ static void report_fused_json(const struct qr_sim_report *r, struct qr_json_writ
         report_put_number(w, "half_layer", b->half + 1);
         report_put_number(w, "shape", b->shape + 1);
         report_open_list(w, "qubits");
-        for (int f = 0; f < 2; f++) qr_json_put_double(w, b->q[f]);
+        for (int f = 0; f < (b->single ? 1 : 2); f++) qr_json_put_double(w, b->q[f]);
         qr_json_close(w, ']');
         report_open_list(w, "controls");
         for (unsigned q = 0; q < 64; q++)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "sim/fusion/matrix.h"
 #include "sim/statevector/statevector_impl.h"
 
 enum { NEVER = 1 << 30 }; /* later than any fused gate */
@@ -11,33 +12,63 @@ struct layout {
     /* physical bit of each qubit; the first lane_bits bits are lanes */
     unsigned pos[QR_FUSED_QUBITS];
     unsigned lane_bits;
-    bool *done; /* per fused gate: already in a pass */
+    bool *done;       /* per fused gate: already in a pass */
+    uint16_t *from;   /* per cell of the tile: the cell that the last MOVE step puts there */
+    uint64_t *qubits; /* per fused gate: its qubits, or those of its batch */
 };
 
 static uint64_t bit_mask(unsigned b) { return UINT64_C(1) << b; }
+/* Qubits that must be cell bits of the tile. */
+static uint64_t fused_gate_frame(const struct qr_fused_gate *b) {
+    return b->kind == QR_FUSED_PHASE  ? 0
+           : b->kind == QR_FUSED_TURN ? bit_mask(b->q[0])
+                                      : bit_mask(b->q[0]) | bit_mask(b->q[1]);
+}
 /* Gates that set bits or depend on them keep their order, as if they shared the last qubit. */
 static uint64_t fused_gate_qubits(const struct qr_fused_gate *b) {
+    if (b->single) return bit_mask(b->q[0]);
     return b->controls | bit_mask(b->q[0]) | bit_mask(b->q[1]) |
            (b->classical ? bit_mask(QR_FUSED_QUBITS - 1) : 0);
+}
+/* End of the run of fused gates that are planned together: one, or a batch of diagonal gates. */
+static size_t fused_unit_end(const struct qr_sim_plan *p, size_t i) {
+    size_t end = i + 1;
+    while (p->fused[i].kind == QR_FUSED_PHASE && end < p->n_fused &&
+           p->fused[end].kind == QR_FUSED_PHASE && p->fused[end].batch == p->fused[i].batch)
+        end++;
+    return end;
+}
+static void layout_set_qubits(const struct qr_sim_plan *p, uint64_t *ret) {
+    for (size_t i = 0, end; i < p->n_fused; i = end) {
+        uint64_t all = 0;
+        end = fused_unit_end(p, i);
+        for (size_t k = i; k < end; k++) all |= fused_gate_qubits(&p->fused[k]);
+        for (size_t k = i; k < end; k++) ret[k] = all;
+    }
 }
 static bool layout_is_lane(const struct layout *l, unsigned q) { return l->pos[q] < l->lane_bits; }
 
 /* Marks the fused gates that depend on no sample and no theta: they are fixed, and so are all fused
  * gates before them on their qubits. */
-static size_t mark_fixed_start(const struct qr_sim_plan *p, bool *ret) {
+static bool fused_gate_is_fixed(const struct qr_sim_plan *p, const struct qr_fused_gate *b) {
+    const struct qr_plan_shape *s = &p->shapes[b->shape];
+    bool fixed = !b->branch && !b->condition && !s->n_sites;
+    for (uint32_t o = s->first_op; o < s->first_op + s->n_ops; o++)
+        for (unsigned k = 0; k < p->ops[o].gate.n_args; k++)
+            fixed &= p->ops[o].gate.args[k].kind == QR_ARG_CONSTANT;
+    return fixed;
+}
+
+static size_t mark_fixed_start(const struct qr_sim_plan *p, const struct layout *l, bool *ret) {
     uint64_t later = 0;
     size_t n = 0;
-    for (size_t i = 0; i < p->n_fused; i++) {
-        const struct qr_fused_gate *b = &p->fused[i];
-        const struct qr_plan_shape *s = &p->shapes[b->shape];
-        uint64_t all = fused_gate_qubits(b);
-        bool fixed = !b->branch && !b->condition && !s->n_sites;
-        for (uint32_t o = s->first_op; o < s->first_op + s->n_ops; o++)
-            for (unsigned k = 0; k < p->ops[o].gate.n_args; k++)
-                fixed &= p->ops[o].gate.args[k].kind == QR_ARG_CONSTANT;
-        ret[i] = fixed && !(all & later);
-        if (ret[i]) n++;
-        else later |= all;
+    for (size_t i = 0, end; i < p->n_fused; i = end) {
+        bool fixed = !(l->qubits[i] & later);
+        end = fused_unit_end(p, i);
+        for (size_t k = i; k < end; k++) fixed &= fused_gate_is_fixed(p, &p->fused[k]);
+        for (size_t k = i; k < end; k++) ret[k] = fixed;
+        if (fixed) n += end - i;
+        else later |= l->qubits[i];
     }
     return n;
 }
@@ -47,7 +78,8 @@ static void layout_next_use(const struct qr_sim_plan *p, const bool *done, unsig
     for (unsigned q = 0; q < p->n; q++) ret[q] = NEVER;
     for (size_t i = p->n_fused; i-- > 0;)
         if (!done[i])
-            for (int k = 0; k < 2; k++) ret[p->fused[i].q[k]] = (unsigned)i;
+            for (uint64_t m = fused_gate_frame(&p->fused[i]); m; m &= m - 1)
+                ret[__builtin_ctzll(m)] = (unsigned)i;
 }
 
 /* Returns the four qubits among `from` with the latest next use. */
@@ -94,16 +126,131 @@ static struct qr_plan_step *passes_new_step(struct qr_sim_plan *p) {
     return s;
 }
 
-static void passes_add_step(struct qr_sim_plan *p, const struct layout *l, uint64_t tile,
+/* The last step of the pass if it is of this kind, or else a new one. */
+static struct qr_plan_step *passes_step_of(struct qr_sim_plan *p, uint32_t first,
+                                           enum qr_fused_kind kind) {
+    struct qr_statevector *v = p->statevector;
+    struct qr_plan_step *s = v->n_steps > first ? &v->steps[v->n_steps - 1] : NULL;
+    if (s && !s->transpose && s->kind == kind) return s;
+    s = passes_new_step(p);
+    s->kind = kind;
+    return s;
+}
+
+static void passes_add_gate(struct qr_sim_plan *p, struct qr_plan_step *s, const struct layout *l,
                             uint32_t fused) {
+    struct qr_statevector *v = p->statevector;
+    v->gates = qr_xreallocarray(v->gates, v->n_gates + 1, sizeof *v->gates);
+    if (!s->n_gates++) s->first_gate = (uint32_t)v->n_gates;
+    v->gates[v->n_gates++] = fused;
+    s->qubits |= l->qubits[fused];
+    s->cross |= p->shapes[p->fused[fused].shape].n_derivatives > 0;
+}
+
+static uint8_t tile_bit(const struct layout *l, uint64_t tile, unsigned q) {
+    return (uint8_t)bit_rank(tile, l->pos[q] - l->lane_bits);
+}
+
+static void passes_add_turn(struct qr_sim_plan *p, const struct layout *l, uint64_t tile,
+                            uint32_t first, uint32_t fused) {
     const struct qr_fused_gate *b = &p->fused[fused];
-    struct qr_plan_step s = {.fused = fused,
-                             .shape = b->shape,
+    struct qr_plan_turn turn = {.shape = b->shape,
+                                .bit = tile_bit(l, tile, b->q[0]),
+                                .cross = p->shapes[b->shape].n_derivatives > 0};
+    struct qr_plan_step *s = passes_step_of(p, first, QR_FUSED_TURN);
+    if (s->n_turns == 2 || (s->n_turns && s->turns[0].bit == turn.bit)) {
+        s = passes_new_step(p);
+        s->kind = QR_FUSED_TURN;
+    }
+    if (!s->n_turns) s->turn_slot = (uint32_t)p->statevector->n_turn_slots++;
+    s->turns[s->n_turns++] = turn;
+    passes_add_gate(p, s, l, fused);
+}
+
+static uint8_t phase_bit(const struct layout *l, uint64_t tile, unsigned q) {
+    if (layout_is_lane(l, q)) return (uint8_t)l->pos[q];
+    unsigned cell = l->pos[q] - l->lane_bits;
+    return (uint8_t)(tile & bit_mask(cell) ? QR_LANE_BITS + bit_rank(tile, cell)
+                                           : QR_OUTER_BIT + cell);
+}
+
+static void passes_add_phase(struct qr_sim_plan *p, const struct layout *l, uint64_t tile,
+                             uint32_t first, uint32_t fused) {
+    struct qr_statevector *v = p->statevector;
+    const struct qr_fused_gate *b = &p->fused[fused];
+    struct qr_plan_step *s = passes_step_of(p, first, QR_FUSED_PHASE);
+    if (!s->n_gates) {
+        s->first_phase = (uint32_t)v->n_phases;
+        s->phase_slot = (uint32_t)v->n_phase_slots++;
+    }
+    v->phases = qr_xreallocarray(v->phases, v->n_phases + 1, sizeof *v->phases);
+    v->phases[v->n_phases++] =
+        (struct qr_plan_phase){.shape = b->shape,
+                               .bit = {phase_bit(l, tile, b->q[0]), phase_bit(l, tile, b->q[1])},
+                               .cross = p->shapes[b->shape].n_derivatives > 0,
+                               .single = b->single};
+    passes_add_gate(p, s, l, fused);
+}
+
+/* Writes the permutation l->from as cycles: each cell takes what the next one has, the last what
+ * the first one had. */
+static void moves_write(struct qr_statevector *v, const struct layout *l, struct qr_plan_step *s) {
+    size_t n = (size_t)1 << v->tile_bits;
+    bool *seen = qr_xcalloc(n, sizeof *seen);
+    v->n_moves = s->first_move;
+    v->moves = qr_xreallocarray(v->moves, v->n_moves + n, sizeof *v->moves);
+    for (size_t i = 0; i < n; i++) {
+        if (seen[i] || l->from[i] == i) continue;
+        for (size_t k = i; !seen[k]; k = l->from[k]) {
+            seen[k] = true;
+            v->moves[v->n_moves++] = (uint16_t)k;
+        }
+        v->moves[v->n_moves - 1] |= QR_CYCLE_END;
+    }
+    s->n_moves = (uint32_t)v->n_moves - s->first_move;
+    free(seen);
+}
+
+static void passes_add_move(struct qr_sim_plan *p, struct layout *l, uint64_t tile, uint32_t first,
+                            uint32_t fused) {
+    struct qr_statevector *v = p->statevector;
+    const struct qr_fused_gate *b = &p->fused[fused];
+    const struct qr_plan_op *op = &p->ops[p->shapes[b->shape].first_op];
+    struct qr_plan_step *s = passes_step_of(p, first, QR_FUSED_MOVE);
+    size_t n = (size_t)1 << v->tile_bits, high = (size_t)1 << tile_bit(l, tile, b->q[0]),
+           low = (size_t)1 << tile_bit(l, tile, b->q[1]);
+    double complex u[16];
+    double a[2] = {0, 0};
+    unsigned column[4] = {0};
+    for (unsigned k = 0; k < op->gate.n_args; k++)
+        a[k] = qr_gate_arg_value(&op->gate.args[k], NULL, NULL);
+    qr_gate_matrix(&op->gate, a, u, NULL);
+    struct qr_m4 m = qr_m4_mul_gate(NULL, op, u, false);
+    for (unsigned e = 0; e < 16; e++)
+        if (m.e[e].re == 1) column[e / 4] = e % 4;
+    if (!s->n_gates) {
+        s->first_move = (uint32_t)v->n_moves;
+        for (size_t i = 0; i < n; i++) l->from[i] = (uint16_t)i;
+    }
+    uint16_t *old = qr_xcalloc(n, sizeof *old);
+    memcpy(old, l->from, n * sizeof *old);
+    for (size_t i = 0; i < n; i++) {
+        unsigned from = column[(i & high ? 2u : 0u) + (i & low ? 1u : 0u)];
+        l->from[i] = old[(i & ~(high | low)) | (from & 2 ? high : 0) | (from & 1 ? low : 0)];
+    }
+    free(old);
+    moves_write(v, l, s);
+    passes_add_gate(p, s, l, fused);
+}
+
+static void passes_add_matrix(struct qr_sim_plan *p, const struct layout *l, uint64_t tile,
+                              uint32_t fused) {
+    const struct qr_fused_gate *b = &p->fused[fused];
+    struct qr_plan_step s = {.shape = b->shape,
                              .lanes = 0xffff,
                              .wide_slot = QR_NO_SLOT,
                              .noise_slot = QR_NO_SLOT,
-                             .branch = QR_NO_SLOT,
-                             .cross = p->shapes[b->shape].n_derivatives > 0};
+                             .branch = QR_NO_SLOT};
     struct qr_statevector *v = p->statevector;
     if (p->shapes[b->shape].n_sites || b->condition) s.noise_slot = (uint32_t)v->n_noisy++;
     s.condition = b->condition;
@@ -130,7 +277,19 @@ static void passes_add_step(struct qr_sim_plan *p, const struct layout *l, uint6
     bool data = p->shapes[b->shape].data_slot != QR_NO_SLOT;
     if (p->lanes_are_samples) s.wide_slot = data ? p->shapes[b->shape].data_slot : QR_NO_SLOT;
     else if (s.lanes != 0xffff) s.wide_slot = (uint32_t)v->n_wide++;
-    *passes_new_step(p) = s;
+    struct qr_plan_step *to = passes_new_step(p);
+    *to = s;
+    passes_add_gate(p, to, l, fused);
+}
+
+static void passes_add_step(struct qr_sim_plan *p, struct layout *l, uint64_t tile, uint32_t first,
+                            uint32_t fused) {
+    switch (p->fused[fused].kind) {
+    case QR_FUSED_MATRIX: passes_add_matrix(p, l, tile, fused); break;
+    case QR_FUSED_TURN: passes_add_turn(p, l, tile, first, fused); break;
+    case QR_FUSED_PHASE: passes_add_phase(p, l, tile, first, fused); break;
+    case QR_FUSED_MOVE: passes_add_move(p, l, tile, first, fused); break;
+    }
 }
 
 /* Stores the position of each cell of the tile. */
@@ -156,10 +315,11 @@ static size_t pass_choose_gates(const struct qr_sim_plan *p, const struct layout
     size_t n = 0;
     for (size_t i = 0; i < p->n_fused; i++) {
         if (l->done[i] || (only && !only[i])) continue;
-        const struct qr_fused_gate *b = &p->fused[i];
-        uint64_t all = fused_gate_qubits(b), want = tile;
-        for (int k = 0; k < 2; k++)
-            if (!layout_is_lane(l, b->q[k])) want |= bit_mask(l->pos[b->q[k]] - l->lane_bits);
+        uint64_t all = l->qubits[i], want = tile;
+        for (uint64_t m = fused_gate_frame(&p->fused[i]); m; m &= m - 1) {
+            unsigned q = (unsigned)__builtin_ctzll(m);
+            if (!layout_is_lane(l, q)) want |= bit_mask(l->pos[q] - l->lane_bits);
+        }
         if ((all & blocked) || (unsigned)__builtin_popcountll(want) > v->tile_bits) {
             blocked |= all;
             continue;
@@ -173,24 +333,40 @@ static size_t pass_choose_gates(const struct qr_sim_plan *p, const struct layout
     return n;
 }
 
-/* Adds the chosen fused gates that touch no lane and depend on no other; keeps the others in order
- * and returns their number. */
-static size_t passes_add_ready(struct qr_sim_plan *p, struct layout *l, uint64_t tile,
-                               uint32_t *chosen, size_t n) {
-    uint64_t blocked = 0;
+/* Adds the chosen fused gates of one kind that touch no lane and depend on no other; keeps the
+ * others in order and returns their number. */
+static size_t passes_add_kind(struct qr_sim_plan *p, struct layout *l, uint64_t tile,
+                              uint32_t first, enum qr_fused_kind kind, uint32_t *chosen, size_t n) {
+    uint64_t blocked = 0, lanes = 0;
     size_t left = 0;
+    for (unsigned q = 0; q < p->n; q++)
+        if (layout_is_lane(l, q)) lanes |= bit_mask(q);
     for (size_t i = 0; i < n; i++) {
         const struct qr_fused_gate *b = &p->fused[chosen[i]];
-        if (layout_is_lane(l, b->q[0]) || layout_is_lane(l, b->q[1]) ||
-            (fused_gate_qubits(b) & blocked)) {
-            blocked |= fused_gate_qubits(b);
+        uint64_t all = l->qubits[chosen[i]];
+        if (b->kind != kind || (fused_gate_frame(b) & lanes) || (all & blocked)) {
+            blocked |= all;
             chosen[left++] = chosen[i];
             continue;
         }
-        passes_add_step(p, l, tile, chosen[i]);
+        passes_add_step(p, l, tile, first, chosen[i]);
         l->done[chosen[i]] = true;
     }
     return left;
+}
+
+/* Adds all of them that can be added without an exchange of lanes. Diagonal gates wait until no
+ * other gate is ready, so that many become one step. */
+static size_t passes_add_ready(struct qr_sim_plan *p, struct layout *l, uint64_t tile,
+                               uint32_t first, uint32_t *chosen, size_t n) {
+    static const enum qr_fused_kind order[] = {QR_FUSED_MATRIX, QR_FUSED_TURN, QR_FUSED_MOVE,
+                                               QR_FUSED_PHASE};
+    for (size_t k = 0; k < sizeof order / sizeof *order;) {
+        size_t left = passes_add_kind(p, l, tile, first, order[k], chosen, n);
+        k = left < n ? 0 : k + 1;
+        n = left;
+    }
+    return n;
 }
 
 /* Exchanges the lanes with the qubits of the tile that are used latest, in this pass, then in later
@@ -202,11 +378,12 @@ static void passes_add_transpose(struct qr_sim_plan *p, struct layout *l, uint64
     layout_next_use(p, l->done, use);
     for (unsigned q = 0; q < p->n; q++) use[q] += use[q] == NEVER ? NEVER : (unsigned)p->n_fused;
     for (size_t i = n; i-- > 0;)
-        for (int k = 0; k < 2; k++) use[p->fused[chosen[i]].q[k]] = (unsigned)i;
+        for (uint64_t m = fused_gate_frame(&p->fused[chosen[i]]); m; m &= m - 1)
+            use[__builtin_ctzll(m)] = (unsigned)i;
     for (unsigned q = 0; q < p->n; q++)
         if (!layout_is_lane(l, q) && (tile & bit_mask(l->pos[q] - l->lane_bits)))
             cells |= bit_mask(q);
-    for (int k = 0; k < 2; k++) cells &= ~bit_mask(p->fused[chosen[0]].q[k]);
+    cells &= ~fused_gate_frame(&p->fused[chosen[0]]);
     unsigned in[QR_LANE_BITS], out[QR_LANE_BITS] = {0};
     layout_latest(p, use, cells, in);
     for (unsigned q = 0; q < p->n; q++)
@@ -228,8 +405,8 @@ static size_t passes_add_pass(struct qr_sim_plan *p, struct layout *l, const boo
     struct qr_plan_pass pass = {.first_step = (uint32_t)v->n_steps};
     size_t n = pass_choose_gates(p, l, only, &pass.tile, chosen);
     passes_add_offsets(p, &pass);
-    for (size_t left = passes_add_ready(p, l, pass.tile, chosen, n); left;
-         left = passes_add_ready(p, l, pass.tile, chosen, left))
+    for (size_t left = passes_add_ready(p, l, pass.tile, pass.first_step, chosen, n); left;
+         left = passes_add_ready(p, l, pass.tile, pass.first_step, chosen, left))
         passes_add_transpose(p, l, pass.tile, chosen, left);
     pass.n_steps = (uint32_t)v->n_steps - pass.first_step;
     v->passes = qr_xreallocarray(v->passes, v->n_passes + 1, sizeof *v->passes);
@@ -293,7 +470,7 @@ static void mark_adjoints(struct qr_sim_plan *p) {
     uint64_t needed = 0;
     for (size_t i = 0; i < v->n_steps; i++) {
         if (v->steps[i].transpose) continue;
-        uint64_t all = fused_gate_qubits(&p->fused[v->steps[i].fused]);
+        uint64_t all = v->steps[i].qubits;
         v->steps[i].needs_adjoint = all & needed;
         if (v->steps[i].cross || v->steps[i].needs_adjoint) needed |= all;
         if (needed && v->n_branches) needed = UINT64_MAX;
@@ -303,12 +480,15 @@ static void mark_adjoints(struct qr_sim_plan *p) {
 void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size_t n_obs) {
     struct qr_statevector *v = p->statevector;
     struct layout l = {.lane_bits = p->lanes_are_samples ? 0 : QR_LANE_BITS,
-                       .done = qr_xcalloc(p->n_fused + 1, sizeof *l.done)};
+                       .done = qr_xcalloc(p->n_fused + 1, sizeof *l.done),
+                       .qubits = qr_xcalloc(p->n_fused + 1, sizeof *l.qubits),
+                       .from = qr_xcalloc((size_t)1 << QR_TILE_BITS, sizeof *l.from)};
     uint32_t *chosen = qr_xcalloc(p->n_fused + 1, sizeof *chosen);
     bool *start = qr_xcalloc(p->n_fused + 1, sizeof *start);
     if (p->lanes_are_samples) v->n_wide = p->n_data;
+    layout_set_qubits(p, l.qubits);
     layout_first(p, &l);
-    size_t left = p->n_fused, before = mark_fixed_start(p, start);
+    size_t left = p->n_fused, before = mark_fixed_start(p, &l, start);
     if (p->cell_bits < 32 && p->cell_bytes << p->cell_bits <= QR_START_MAX_BYTES) {
         for (left -= before; before;) before -= passes_add_pass(p, &l, start, chosen);
         v->first_pass = v->n_passes;
@@ -322,4 +502,6 @@ void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size
     free(start);
     free(chosen);
     free(l.done);
+    free(l.qubits);
+    free(l.from);
 }

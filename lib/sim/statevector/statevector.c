@@ -15,6 +15,7 @@ static void statevector_slot_buffers(struct qr_buffers *r, const struct qr_sim_p
         qr_buffers_take(r, "tiles", p->cell_bytes << v->tile_bits, &s->phi);
         qr_buffers_take(r, "tiles", p->cell_bytes << v->tile_bits, &s->lambda);
     }
+    qr_structure_slot_buffers(r, p, s);
     qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *s->cross, &s->cross);
     qr_buffers_take(r, "sums", p->n_sites * QR_CROSS * sizeof *s->sites, &s->sites);
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->z, &s->z);
@@ -41,6 +42,7 @@ static void statevector_buffers(struct qr_buffers *r, struct qr_sim_workspace *w
     qr_buffers_take(r, "samples", p->n_mixed * max_samples * QR_CROSS * sizeof *ws->mixed,
                     &ws->mixed);
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->scratch, &ws->scratch);
+    qr_structure_buffers(r, ws);
     if (p->n_channels) qr_trajectories_buffers(r, ws);
     if (p->shots) qr_shots_buffers(r, ws);
 }
@@ -128,10 +130,11 @@ static void statevector_forward(const struct qr_sim_bound *b, struct qr_sim_work
             continue;
         }
         qr_sweep_expect(&r);
+        double norm = ws->factor.re * ws->factor.re + ws->factor.im * ws->factor.im;
         for (size_t s = 0; s < r.n; s++)
             for (size_t k = 0; k < p->n_readouts; k++)
                 ret_z[(r.first + s) * p->n_readouts + k] =
-                    qr_statevector_readout(ws, k * QR_LANES + s);
+                    qr_statevector_readout(ws, k * QR_LANES + s) * norm;
     }
 }
 
@@ -211,6 +214,7 @@ static bool statevector_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
         p->lanes_are_samples = false;
         p->cell_bits = p->n - QR_LANE_BITS;
     }
+    p->structured = !p->lanes_are_samples && !p->n_channels;
     v->tile_bits =
         p->lanes_are_samples || p->cell_bits < QR_TILE_BITS ? p->cell_bits : QR_TILE_BITS;
     if (branches_in(p, c)) v->tile_bits = p->cell_bits; /* Their probabilities are of all cells. */
@@ -230,6 +234,9 @@ static void statevector_plan_free(struct qr_sim_plan *p) {
     struct qr_statevector *v = p->statevector;
     free(v->steps);
     free(v->passes);
+    free(v->gates);
+    free(v->phases);
+    free(v->moves);
     free(v->offsets);
     free(v->terms);
     free(v->runs);

@@ -28,6 +28,77 @@ static void transpose_cost(const struct qr_sim_plan *p, struct qr_sim_stage *s) 
     s->bytes += 2 * state_cells(p) * (double)p->cell_bytes;
 }
 
+/* Operations of a one-qubit gate on a cell, by the zeros among its numbers. */
+static double turn_operations(const struct qr_report_build *b, uint32_t shape) {
+    const struct qr_plan_shape *s = &b->p->shapes[shape];
+    struct qr_m4 m = s->data_slot == QR_NO_SLOT ? b->probe->suffix[shape]
+                                                : qr_bound_data_matrix(b->probe, s, 0, b->x);
+    double narrow[QR_NARROW], numbers[QR_TURN_NUMBERS], adjoint[QR_TURN_NUMBERS];
+    struct qr_c64 unused;
+    qr_narrow_numbers(&m, narrow);
+    qr_turn_set(b->p, narrow, numbers, adjoint, &unused);
+    return qr_turn_has_zeros(numbers) ? 4 : 8;
+}
+
+static double turns_operations(const struct qr_report_build *b, const struct qr_plan_step *st) {
+    double sum = 0;
+    for (unsigned k = 0; k < st->n_turns; k++) sum += turn_operations(b, st->turns[k].shape);
+    return sum;
+}
+
+static double turns_cross_operations(const struct qr_report_build *b,
+                                     const struct qr_plan_step *st) {
+    double sum = 0;
+    for (unsigned k = 0; k < st->n_turns; k++)
+        if (st->turns[k].cross)
+            sum +=
+                2 * __builtin_popcount(qr_turn_wanted(b->probe, &b->p->shapes[st->turns[k].shape]));
+    return sum;
+}
+
+/* Operations to make the phase of a cell. */
+static double phase_operations(const struct qr_sim_plan *p, const struct qr_plan_step *st) {
+    for (uint32_t k = 0; k < st->n_gates; k++) {
+        const struct qr_plan_phase *g = &p->statevector->phases[st->first_phase + k];
+        if (!g->single && g->bit[0] < QR_LANE_BITS + QR_PHASE_BITS &&
+            g->bit[1] < QR_LANE_BITS + QR_PHASE_BITS)
+            return 8;
+    }
+    return 4;
+}
+
+/* Operations on one state and, backward, on two; states: how many are read and written. */
+static void step_cost(struct qr_report_build *b, struct qr_sim_stage *s,
+                      const struct qr_plan_step *st, bool back) {
+    const struct qr_sim_plan *p = b->p;
+    double cells = state_cells(p), cell = (double)p->cell_bytes, states = back ? 2 : 1;
+    bool apply = !back || st->needs_adjoint;
+    switch (st->kind) {
+    case QR_FUSED_MATRIX:
+        if (back && st->cross) qr_cost_cross(s, step_cells(p, st), p->cell_bytes);
+        if (apply)
+            qr_cost_apply(s, states * step_cells(p, st), step_sparsity(b, st, back), p->cell_bytes);
+        break;
+    case QR_FUSED_TURN:
+        if (back && st->cross) qr_cost(s, cells * turns_cross_operations(b, st), 0);
+        if (apply) qr_cost(s, states * cells * turns_operations(b, st), 0);
+        qr_cost(s, 0, cells * cell * (apply ? 2 * states : st->cross ? 2 : 0));
+        break;
+    case QR_FUSED_PHASE:
+        if (back && st->cross)
+            qr_cost(s, cells * (2 + p->statevector->tile_bits), cells * cell * 2);
+        if (apply)
+            qr_cost(s, cells * (phase_operations(p, st) + 4 * states), cells * cell * 2 * states);
+        break;
+    case QR_FUSED_MOVE:
+        if (apply)
+            qr_cost(s, 0,
+                    states * 2 * cell * cells * st->n_moves /
+                        (double)(UINT64_C(1) << p->statevector->tile_bits));
+        break;
+    }
+}
+
 static void statevector_forward_cost(struct qr_report_build *b, struct qr_sim_stage *s,
                                      size_t first, size_t end) {
     const struct qr_sim_plan *p = b->p;
@@ -38,7 +109,7 @@ static void statevector_forward_cost(struct qr_report_build *b, struct qr_sim_st
         for (const struct qr_plan_step *st = v->steps + pass->first_step;
              st < v->steps + pass->first_step + pass->n_steps; st++) {
             if (st->transpose) transpose_cost(p, s);
-            else qr_cost_apply(s, step_cells(p, st), step_sparsity(b, st, false), p->cell_bytes);
+            else step_cost(b, s, st, false);
         }
     }
 }
@@ -75,11 +146,25 @@ static void statevector_backward_cost(struct qr_report_build *b) {
             transpose_cost(p, s);
             continue;
         }
-        double inside = step_cells(p, st);
-        if (st->cross) qr_cost_cross(s, inside, p->cell_bytes);
-        if (st->needs_adjoint)
-            qr_cost_apply(s, 2 * inside, step_sparsity(b, st, true), p->cell_bytes);
+        step_cost(b, s, st, true);
     }
+}
+
+/* Fused gates and steps of each kind. */
+static void report_kinds(struct qr_report_build *b) {
+    const struct qr_statevector *v = b->p->statevector;
+    size_t gates[4] = {0}, steps[4] = {0};
+    for (size_t i = 0; i < v->n_steps; i++) {
+        gates[v->steps[i].kind] += v->steps[i].n_gates;
+        steps[v->steps[i].kind] += !v->steps[i].transpose;
+    }
+    if (!b->p->structured) return;
+    qr_report_line(b, "kinds",
+                   "%zu one-qubit matrices in %zu steps, %zu diagonal ones in %zu products, %zu "
+                   "permutations in %zu moves, %zu others",
+                   gates[QR_FUSED_TURN], steps[QR_FUSED_TURN], gates[QR_FUSED_PHASE],
+                   steps[QR_FUSED_PHASE], gates[QR_FUSED_MOVE], steps[QR_FUSED_MOVE],
+                   gates[QR_FUSED_MATRIX]);
 }
 
 static void report_passes(struct qr_report_build *b) {
@@ -116,12 +201,14 @@ void qr_statevector_report(struct qr_report_build *b) {
     const struct qr_statevector *v = p->statevector;
     size_t per = p->lanes_are_samples ? QR_LANES : 1, groups = (b->r->n_samples + per - 1) / per;
     report_passes(b);
+    report_kinds(b);
     b->r->n_passes = p->statevector->n_passes;
     for (unsigned i = 0; i < v->n_passes; i++) {
         qr_report_part(b, "pass %u", i + 1);
         for (uint32_t k = v->passes[i].first_step;
              k < v->passes[i].first_step + v->passes[i].n_steps; k++)
-            if (!v->steps[k].transpose) qr_report_gate(b, v->steps[k].fused, i, 0, 0);
+            for (uint32_t g = 0; g < v->steps[k].n_gates; g++)
+                qr_report_gate(b, v->gates[v->steps[k].first_gate + g], i, 0, 0);
     }
     if (v->first_pass) {
         struct qr_sim_stage *s = qr_report_stage(b, "fixed", "fixed gates on |0...0>");

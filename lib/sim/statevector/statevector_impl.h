@@ -14,12 +14,38 @@ enum {
 
 /* ---- the plan ---- */
 
-/* One step of a pass: a fused gate, or an exchange of all lanes with four cell bits of the tile. */
+/* One of the one-qubit gates of a step. */
+struct qr_plan_turn {
+    uint32_t shape;
+    uint8_t bit; /* cell bit of the tile */
+    bool cross;  /* has derivatives */
+};
+/* A diagonal gate of a step. */
+struct qr_plan_phase {
+    uint32_t shape;
+    /* 0-3: lane; 4 + k: cell bit k of the tile; QR_OUTER_BIT + k: cell bit k outside */
+    uint8_t bit[2];
+    bool cross;
+    bool single; /* acts on the first bit only */
+};
+enum { QR_OUTER_BIT = 16, QR_INNER_BITS = QR_LANE_BITS + QR_TILE_BITS };
+
+/* One step of a pass: fused gates of one kind that act as one, one if it is MATRIX; or an exchange
+ * of all lanes with four cell bits of the tile. */
 struct qr_plan_step {
+    enum qr_fused_kind kind;      /* which fields are used, unless transpose */
+    uint32_t first_gate, n_gates; /* in the plan's list */
+    uint64_t qubits;              /* of the gates */
+    uint8_t n_turns;              /* TURN: 1 or 2 */
+    struct qr_plan_turn turns[2];
+    uint32_t turn_slot;           /* of its numbers */
+    uint32_t first_phase;         /* PHASE: n_gates of them */
+    uint32_t phase_slot;          /* of its tables */
+    uint32_t first_move, n_moves; /* MOVE: cycles of cells */
     bool transpose;
     /* cell bits of the tile that change places with the lanes; the fields below are then unused */
     uint8_t swap[QR_LANE_BITS];
-    uint32_t fused, shape;
+    uint32_t shape;
     struct qr_tile_target target;
     uint64_t outer_controls, outer_values; /* cell bits outside the tile */
     uint16_t lanes;                        /* lanes in which the controls hold */
@@ -71,6 +97,12 @@ struct qr_statevector {
     /* the tiles of the last pass hold all cells that the terms pair: lambda is computed there, not
      * as a state */
     bool tiles_observe;
+    uint32_t *gates; /* fused gates of the steps, in order */
+    size_t n_gates;
+    struct qr_plan_phase *phases;
+    size_t n_phases, n_phase_slots, n_turn_slots;
+    uint16_t *moves; /* cells, see permute in kernel.h */
+    size_t n_moves;
     size_t n_wide;
     size_t n_noisy, n_branches; /* numbers of noise_slot and branch indices */
     struct qr_shots *shots;     /* NULL: exact read-outs */
@@ -89,10 +121,13 @@ void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size
 /* Written by one thread while a pass runs. */
 struct qr_sweep_slot {
     unsigned char *phi, *lambda; /* a tile of each; unused if the tile is the whole state */
-    qr_fixed *cross;             /* n_shapes * QR_CROSS */
-    qr_fixed *sites;             /* n_sites * QR_CROSS: corrections (trajectories.c) */
-    qr_fixed *z;                 /* n_readouts * QR_LANES; only lane 0 if lanes are amplitudes */
-    bool *bad_z;                 /* as z: a term was out of range */
+    /* phases of one tile (phase in kernel.h); NULL without diagonal gates */
+    unsigned char *lanes, *rows;
+    unsigned char *parities; /* of one tile */
+    qr_fixed *cross;         /* n_shapes * QR_CROSS */
+    qr_fixed *sites;         /* n_sites * QR_CROSS: corrections (trajectories.c) */
+    qr_fixed *z;             /* n_readouts * QR_LANES; only lane 0 if lanes are amplitudes */
+    bool *bad_z;             /* as z: a term was out of range */
     /* item that this thread processes next; number of items: none */
     size_t next;
     bool bad; /* a cross number was out of range */
@@ -114,6 +149,10 @@ struct qr_statevector_workspace {
     qr_fixed *cross;               /* n_shapes * QR_CROSS */
     qr_fixed *mixed;               /* n_mixed * max_samples * QR_CROSS */
     double *scratch;               /* n_params */
+    struct qr_turn_numbers *turns; /* n_turn_slots */
+    struct qr_phase_table *phases; /* n_phase_slots */
+    double *step_scale;            /* n_steps: of its cross numbers, see structure.c */
+    struct qr_c64 factor;          /* the state is this times the amplitudes in phi */
     struct qr_trajectories *noise; /* NULL: no channels */
     struct qr_shot_buffers *shots; /* NULL: no shots */
 };
@@ -154,6 +193,46 @@ void qr_sweep_observe(struct qr_sweep *r);
  * with tiles_observe. */
 void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned char *lambda,
                            const unsigned char *phi);
+
+/* ---- structure.c: steps of one-qubit gates and of diagonal gates ---- */
+
+/* The gates of a step and their adjoints, in the amplitudes' precision. */
+struct qr_turn_numbers {
+    double forward[2][QR_TURN_NUMBERS], adjoint[2][QR_TURN_NUMBERS];
+    uint8_t wanted[2]; /* numbers with a weight that is not 0 */
+};
+/* A product of diagonal gates as factors of bits: each applies where its bits are 1. */
+struct qr_phase_table {
+    struct qr_c64 constant, single[QR_OUTER_BIT + QR_FUSED_QUBITS];
+    struct qr_c64 *pairs;   /* per gate of the step */
+    struct qr_c64 *rows;    /* 2^row bits: of pairs inside the row bits */
+    struct qr_c64 *columns; /* QR_LANE_BITS + QR_PHASE_BITS times as many: of pairs with these */
+    unsigned char *inside;  /* QR_PHASE_CELLS cells: of pairs inside the other bits */
+    uint8_t has_columns;    /* set of bits with a column */
+    bool has_inside;
+};
+/* Sets the numbers of a one-qubit gate from its matrix beside an idle qubit (qr_narrow_numbers),
+ * and s of modulus 1. Returns r^2: the gate is s / r times the matrix of the numbers. */
+double qr_turn_set(const struct qr_sim_plan *p, const double *narrow,
+                   double forward[QR_TURN_NUMBERS], double adjoint[QR_TURN_NUMBERS],
+                   struct qr_c64 *ret_s);
+/* Set of numbers of the cross matrix that the shape's derivatives need. */
+uint8_t qr_turn_wanted(const struct qr_sim_bound *b, const struct qr_plan_shape *s);
+void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws);
+void qr_structure_slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                               struct qr_sweep_slot *s);
+/* Sets the numbers of all such steps, and ws->factor and step_scale. */
+void qr_structure_prepare(const struct qr_sweep *r);
+/* One step on a tile; base: its cell bits outside. */
+void qr_turn_forward(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *cells,
+                     struct qr_prefetch *prefetch);
+void qr_turn_backward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
+                      unsigned char *lambda, struct qr_prefetch *prefetch,
+                      struct qr_sweep_slot *slot);
+void qr_phase_forward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                      unsigned char *cells, struct qr_sweep_slot *slot);
+void qr_phase_backward(struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                       unsigned char *phi, unsigned char *lambda, struct qr_sweep_slot *slot);
 
 /* ---- statevector_sums.c ---- */
 

@@ -51,12 +51,13 @@ void qr_sweep_prepare(const struct qr_sweep *r) {
         struct qr_m4 m = qr_bound_data_matrix(r->b, s, 0, x);
         qr_narrow_numbers(&m, r->ws->narrow + (size_t)s->data_slot * QR_NARROW);
     }
+    qr_structure_prepare(r);
     if (p->lanes_are_samples) return;
     struct qr_m4 one = qr_m4_identity();
     /* Controls on lane bits: the identity in lanes where they do not hold. */
     for (size_t i = 0; i < r->v->n_steps; i++) {
         const struct qr_plan_step *st = &r->v->steps[i];
-        if (st->wide_slot == QR_NO_SLOT) continue;
+        if (st->transpose || st->kind != QR_FUSED_MATRIX || st->wide_slot == QR_NO_SLOT) continue;
         const struct qr_plan_shape *s = &p->shapes[st->shape];
         struct qr_m4 m = s->data_slot == QR_NO_SLOT ? r->b->suffix[st->shape]
                                                     : qr_bound_data_matrix(r->b, s, 0, x);
@@ -144,6 +145,18 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
         const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
         if (st->transpose) sweep_transpose(r, st, cells);
         if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
+        if (st->kind == QR_FUSED_TURN) {
+            qr_turn_forward(r, st, cells, &prefetch);
+            continue;
+        }
+        if (st->kind == QR_FUSED_PHASE) {
+            qr_phase_forward(r, st, base, cells, slot);
+            continue;
+        }
+        if (st->kind == QR_FUSED_MOVE) {
+            p->kernels->permute(cells, r->v->moves + st->first_move, st->n_moves, false);
+            continue;
+        }
         struct qr_tile_target target = st->target;
         bool wide;
         target.prefetch = &prefetch;
@@ -176,7 +189,8 @@ static void sweep_add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
     double scale[QR_LANES], sum[QR_CROSS];
     uint16_t lanes = st->lanes;
     if (st->condition && p->lanes_are_samples) lanes &= r->ws->noise->holds[st->noise_slot];
-    for (unsigned l = 0; l < QR_LANES; l++) scale[l] = lanes >> l & 1 ? r->scale[l] : 0;
+    for (unsigned l = 0; l < QR_LANES; l++)
+        scale[l] = lanes >> l & 1 ? r->scale[l] * r->ws->step_scale[st - r->v->steps] : 0;
     p->kernels->fold(acc, scale, sum);
     if (st->noise_slot != QR_NO_SLOT)
         qr_noise_correct(r, st, p->lanes_are_samples ? acc : NULL, sum, slot);
@@ -221,6 +235,13 @@ static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, uns
     }
 }
 
+static void backward_move(const struct qr_sweep *r, const struct qr_plan_step *st,
+                          unsigned char *phi, unsigned char *lambda) {
+    if (!st->needs_adjoint) return;
+    r->p->kernels->permute(phi, r->v->moves + st->first_move, st->n_moves, true);
+    r->p->kernels->permute(lambda, r->v->moves + st->first_move, st->n_moves, true);
+}
+
 static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     bool whole = r->v->tile_bits == p->cell_bits;
@@ -244,7 +265,10 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
             continue;
         }
         if ((base & st->outer_controls) != st->outer_values) continue;
-        backward_step(r, st, phi, lambda, &prefetch, slot);
+        if (st->kind == QR_FUSED_TURN) qr_turn_backward(r, st, phi, lambda, &prefetch, slot);
+        else if (st->kind == QR_FUSED_PHASE) qr_phase_backward(r, st, base, phi, lambda, slot);
+        else if (st->kind == QR_FUSED_MOVE) backward_move(r, st, phi, lambda);
+        else backward_step(r, st, phi, lambda, &prefetch, slot);
     }
     if (!whole && r->pass->first_step > r->v->first_cross) {
         p->kernels->scatter(r->ws->phi, phi, qr_cell_at(base), offsets, cells);

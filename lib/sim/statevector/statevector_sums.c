@@ -105,7 +105,9 @@ void qr_statevector_copy_state(const struct qr_statevector_workspace *ws, size_t
         uint64_t cell = at >> lane_bits;
         size_t lane = lane_bits ? at % QR_LANES : sample;
         if (turned) cell = qr_cell_at(cell);
-        ret[2 * i] = qr_element(p, ws->phi, cell * 2 * QR_LANES + lane);
-        ret[2 * i + 1] = qr_element(p, ws->phi, (cell * 2 + 1) * QR_LANES + lane);
+        double re = qr_element(p, ws->phi, cell * 2 * QR_LANES + lane),
+               im = qr_element(p, ws->phi, (cell * 2 + 1) * QR_LANES + lane);
+        ret[2 * i] = re * ws->factor.re - im * ws->factor.im;
+        ret[2 * i + 1] = re * ws->factor.im + im * ws->factor.re;
     }
 }

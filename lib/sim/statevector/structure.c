@@ -1,0 +1,426 @@
+/* sim/statevector/structure.c — steps of one-qubit gates (turns) and of products of diagonal gates
+ * (phases): their numbers, and their work on one tile. Start reading at qr_structure_prepare(). */
+#include <math.h>
+#include <string.h>
+
+#include "sim/statevector/statevector_impl.h"
+
+enum {
+    /* of the bits inside a tile, lanes first: these vary inside a row of phases; the others number
+     * the rows */
+    COLUMN_BITS = QR_LANE_BITS + QR_PHASE_BITS,
+    COLUMNS = 1 << COLUMN_BITS,
+    ROW_NUMBERS = 2 * QR_PHASE_CELLS,
+    LANE_COLUMNS = (1 << QR_LANE_BITS) - 1, /* set of lane bits */
+    MOST_ROWS = 1 << (QR_TILE_BITS - QR_PHASE_BITS),
+    /* where the numbers of a one-qubit cross matrix lie among those of the frame; two more on the
+     * diagonal follow if the other qubit is no idle one */
+    CROSS_RE = 2,
+    CROSS_IM = 3,
+    CROSS_ZERO = 12,
+    CROSS_ONE = 14,
+};
+
+/* Below this, a number of modulus 1 at most is taken for 0 (eight roundings). */
+#define NOISE 0x1p-50
+
+static const struct qr_c64 one = {1, 0};
+
+static struct qr_c64 c_mul(struct qr_c64 a, struct qr_c64 b) {
+    return (struct qr_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+static struct qr_c64 c_conj(struct qr_c64 a) { return (struct qr_c64){a.re, -a.im}; }
+static double c_square(struct qr_c64 a) { return a.re * a.re + a.im * a.im; }
+
+static size_t row_count(const struct qr_statevector *v) {
+    return (size_t)1 << (v->tile_bits - QR_PHASE_BITS);
+}
+
+/* ---- buffers ---- */
+
+void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws) {
+    const struct qr_sim_plan *p = ws->head.plan;
+    const struct qr_statevector *v = p->statevector;
+    size_t rows = row_count(v);
+    qr_buffers_take(r, "numbers", v->n_steps * sizeof *ws->step_scale, &ws->step_scale);
+    qr_buffers_take(r, "numbers", v->n_turn_slots * sizeof *ws->turns, &ws->turns);
+    qr_buffers_take(r, "numbers", v->n_phase_slots * sizeof *ws->phases, &ws->phases);
+    for (size_t i = 0; i < v->n_steps; i++) {
+        const struct qr_plan_step *st = &v->steps[i];
+        if (st->transpose || st->kind != QR_FUSED_PHASE) continue;
+        struct qr_phase_table unused, *t = ws->phases ? &ws->phases[st->phase_slot] : &unused;
+        qr_buffers_take(r, "numbers", st->n_gates * sizeof *t->pairs, &t->pairs);
+        qr_buffers_take(r, "numbers", rows * sizeof *t->rows, &t->rows);
+        qr_buffers_take(r, "numbers", COLUMN_BITS * rows * sizeof *t->columns, &t->columns);
+        qr_buffers_take(r, "numbers", QR_PHASE_CELLS * p->cell_bytes, &t->inside);
+    }
+}
+
+void qr_structure_slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                               struct qr_sweep_slot *s) {
+    const struct qr_statevector *v = p->statevector;
+    if (!v->n_phase_slots) return;
+    qr_buffers_take(r, "tiles", row_count(v) * p->cell_bytes, &s->lanes);
+    qr_buffers_take(r, "tiles", row_count(v) * ROW_NUMBERS * p->elem_bytes, &s->rows);
+    qr_buffers_take(r, "tiles", (p->cell_bytes / 2) << v->tile_bits, &s->parities);
+}
+
+/* ---- numbers ---- */
+
+static struct qr_c64 entry(const double *narrow, int row, int column) {
+    int at = row * 4 + column;
+    return (struct qr_c64){narrow[at], narrow[16 + at]};
+}
+
+static double rounded(const struct qr_sim_plan *p, double x) {
+    return p->precision == QR_DOUBLE ? x : (double)(float)x;
+}
+
+/* One of the square roots of a number of modulus 1. */
+static struct qr_c64 unit_root(struct qr_c64 z) {
+    bool left = z.re < 0;
+    struct qr_c64 w = left ? (struct qr_c64){1 - z.re, -z.im} : (struct qr_c64){1 + z.re, z.im};
+    double length = sqrt(c_square(w));
+    struct qr_c64 root = {w.re / length, w.im / length};
+    return left ? (struct qr_c64){-root.im, root.re} : root;
+}
+
+/* U = s ((a, -sign conj b), (b, sign conj a)) with s^2 = sign det U. */
+static struct qr_c64 turn_factors(const struct qr_sim_plan *p, const double *narrow, double sign,
+                                  double ret[QR_TURN_NUMBERS]) {
+    struct qr_c64 u00 = entry(narrow, 0, 0), u01 = entry(narrow, 0, 2), u10 = entry(narrow, 2, 0),
+                  u11 = entry(narrow, 2, 2), d = c_mul(u00, u11), e = c_mul(u01, u10);
+    struct qr_c64 s = unit_root((struct qr_c64){sign * (d.re - e.re), sign * (d.im - e.im)}),
+                  back = c_conj(s);
+    struct qr_c64 a0 = c_mul(back, u00), a1 = c_conj(c_mul(back, u11)), b0 = c_mul(back, u10),
+                  b1 = c_conj(c_mul(back, u01));
+    ret[0] = (a0.re + sign * a1.re) / 2;
+    ret[1] = (a0.im + sign * a1.im) / 2;
+    ret[2] = (b0.re - sign * b1.re) / 2;
+    ret[3] = (b0.im - sign * b1.im) / 2;
+    ret[4] = sign;
+    for (int k = 0; k < 4; k++) ret[k] = fabs(ret[k]) < NOISE ? 0 : rounded(p, ret[k]);
+    return s;
+}
+
+/* Rounded a and b give a matrix that is unitary up to the factor r: no rounding of numbers makes an
+ * operation that is not unitary. sign is 1 unless only -1 leaves zeros, as in H. */
+double qr_turn_set(const struct qr_sim_plan *p, const double *narrow,
+                   double forward[QR_TURN_NUMBERS], double adjoint[QR_TURN_NUMBERS],
+                   struct qr_c64 *ret_s) {
+    double other[QR_TURN_NUMBERS];
+    *ret_s = turn_factors(p, narrow, 1, forward);
+    if (!qr_turn_has_zeros(forward)) {
+        struct qr_c64 s = turn_factors(p, narrow, -1, other);
+        if (qr_turn_has_zeros(other)) {
+            memcpy(forward, other, sizeof other);
+            *ret_s = s;
+        }
+    }
+    adjoint[0] = forward[0];
+    adjoint[1] = -forward[1];
+    adjoint[2] = -forward[4] * forward[2];
+    adjoint[3] = -forward[4] * forward[3];
+    adjoint[4] = forward[4];
+    return forward[0] * forward[0] + forward[1] * forward[1] + forward[2] * forward[2] +
+           forward[3] * forward[3];
+}
+
+/* A weight that is 0, or rounding noise beside the others, needs no number. */
+uint8_t qr_turn_wanted(const struct qr_sim_bound *b, const struct qr_plan_shape *s) {
+    uint8_t wanted = 0;
+    for (uint32_t j = s->first_derivative; j < s->first_derivative + s->n_derivatives; j++) {
+        const double *w = b->weights + (size_t)j * QR_CROSS;
+        double re = fabs(w[CROSS_RE]), im = fabs(w[CROSS_IM]),
+               z = fabs(w[CROSS_ZERO]) + fabs(w[CROSS_ONE]), least = NOISE * (re + im + z);
+        if (b->plan->derivatives[j].mixed) return QR_TURN_RE | QR_TURN_IM | QR_TURN_Z;
+        if (re > least) wanted |= QR_TURN_RE;
+        if (im > least) wanted |= QR_TURN_IM;
+        if (z > least) wanted |= QR_TURN_Z;
+    }
+    return wanted;
+}
+
+static const double *shape_numbers(const struct qr_sweep *r, uint32_t shape) {
+    uint32_t slot = r->p->shapes[shape].data_slot;
+    return slot == QR_NO_SLOT ? r->b->narrow + (size_t)shape * QR_NARROW
+                              : r->ws->narrow + (size_t)slot * QR_NARROW;
+}
+
+/* Multiplies the entries of a table with these bits set. */
+static void table_multiply(struct qr_c64 *table, size_t n, size_t bits, struct qr_c64 by) {
+    for (size_t x = bits; x < n; x = (x + 1) | bits) table[x] = c_mul(table[x], by);
+}
+
+static void table_fill(struct qr_c64 *table, size_t n) {
+    for (size_t x = 0; x < n; x++) table[x] = one;
+}
+
+static void phase_tables(const struct qr_sweep *r, const struct qr_plan_step *st) {
+    const struct qr_sim_plan *p = r->p;
+    struct qr_phase_table *t = &r->ws->phases[st->phase_slot];
+    size_t rows = row_count(r->v);
+    struct qr_c64 inside[COLUMNS];
+    t->constant = one;
+    table_fill(t->single, sizeof t->single / sizeof *t->single);
+    table_fill(t->rows, rows);
+    table_fill(inside, COLUMNS);
+    t->has_columns = 0;
+    t->has_inside = false;
+    for (uint32_t k = 0; k < st->n_gates; k++) {
+        const struct qr_plan_phase *g = &r->v->phases[st->first_phase + k];
+        const double *m = shape_numbers(r, g->shape);
+        struct qr_c64 d00 = entry(m, 0, 0), d01 = entry(m, 1, 1), d10 = entry(m, 2, 2),
+                      d11 = entry(m, 3, 3);
+        struct qr_c64 pair = c_mul(c_mul(d11, d00), c_conj(c_mul(d10, d01)));
+        unsigned low = g->bit[0] < g->bit[1] ? g->bit[0] : g->bit[1],
+                 high = g->bit[0] < g->bit[1] ? g->bit[1] : g->bit[0];
+        t->constant = c_mul(t->constant, d00);
+        t->single[g->bit[0]] = c_mul(t->single[g->bit[0]], c_mul(d10, c_conj(d00)));
+        if (!g->single) t->single[g->bit[1]] = c_mul(t->single[g->bit[1]], c_mul(d01, c_conj(d00)));
+        t->pairs[k] = pair;
+        if (g->single || high >= QR_OUTER_BIT) continue;
+        if (high < COLUMN_BITS) {
+            table_multiply(inside, COLUMNS, (size_t)1 << low | (size_t)1 << high, pair);
+            t->has_inside = true;
+        } else if (low >= COLUMN_BITS) {
+            size_t bits = (size_t)1 << (low - COLUMN_BITS) | (size_t)1 << (high - COLUMN_BITS);
+            table_multiply(t->rows, rows, bits, pair);
+        } else {
+            if (!(t->has_columns >> low & 1)) table_fill(t->columns + low * rows, rows);
+            t->has_columns |= (uint8_t)(1u << low);
+            table_multiply(t->columns + low * rows, rows, (size_t)1 << (high - COLUMN_BITS), pair);
+        }
+    }
+    for (size_t x = 0; x < COLUMNS; x++) {
+        size_t cell = x >> QR_LANE_BITS, lane = x % QR_LANES;
+        qr_element_set(p, t->inside, cell * 2 * QR_LANES + lane, inside[x].re);
+        qr_element_set(p, t->inside, (cell * 2 + 1) * QR_LANES + lane, inside[x].im);
+    }
+}
+
+void qr_structure_prepare(const struct qr_sweep *r) {
+    const struct qr_statevector *v = r->v;
+    struct qr_statevector_workspace *ws = r->ws;
+    struct qr_c64 phase = one;
+    double norm = 1; /* square of the norm that the state has after a step */
+    for (size_t i = 0; i < v->n_steps; i++) {
+        const struct qr_plan_step *st = &v->steps[i];
+        if (!st->transpose && st->kind == QR_FUSED_PHASE) phase_tables(r, st);
+        for (unsigned k = 0; !st->transpose && k < st->n_turns; k++) {
+            struct qr_turn_numbers *t = &ws->turns[st->turn_slot];
+            struct qr_c64 s;
+            norm *= qr_turn_set(r->p, shape_numbers(r, st->turns[k].shape), t->forward[k],
+                                t->adjoint[k], &s);
+            phase = c_mul(phase, s);
+            t->wanted[k] = qr_turn_wanted(r->b, &r->p->shapes[st->turns[k].shape]);
+        }
+        ws->step_scale[i] = norm;
+    }
+    /* Backward, each vector has the final state's norm, and that of each adjoint since: in their
+     * product norm^2 / (norm after the step). */
+    for (size_t i = 0; i < v->n_steps; i++) ws->step_scale[i] = ws->step_scale[i] / (norm * norm);
+    double length = sqrt(norm);
+    ws->factor = (struct qr_c64){phase.re / length, phase.im / length};
+}
+
+/* ---- one-qubit gates ---- */
+
+static struct qr_tile_qubits turn_target(const struct qr_plan_step *st,
+                                         const struct qr_turn_numbers *t,
+                                         struct qr_prefetch *prefetch) {
+    struct qr_tile_qubits at = {.n = st->n_turns, .prefetch = prefetch};
+    for (unsigned k = 0; k < st->n_turns; k++) {
+        at.bit[k] = st->turns[k].bit;
+        at.wanted[k] = st->turns[k].cross ? t->wanted[k] : 0;
+    }
+    return at;
+}
+
+void qr_turn_forward(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *cells,
+                     struct qr_prefetch *prefetch) {
+    const struct qr_turn_numbers *t = &r->ws->turns[st->turn_slot];
+    struct qr_tile_qubits at = turn_target(st, t, prefetch);
+    r->p->kernels->turn(cells, r->v->tile_bits, &at, t->forward);
+}
+
+/* The sum over the lanes, as a fixed tree. */
+static double lane_sum(const double v[QR_LANES]) {
+    double s[QR_LANES / 2];
+    for (int l = 0; l < 8; l++) s[l] = v[l] + v[l + 8];
+    for (int l = 0; l < 4; l++) s[l] += s[l + 4];
+    return (s[0] + s[2]) + (s[1] + s[3]);
+}
+
+static void structure_add(struct qr_sweep_slot *slot, uint32_t shape, int number, double x) {
+    qr_fixed f;
+    if (qr_fixed_from_double(x, &f)) slot->cross[(size_t)shape * QR_CROSS + (size_t)number] += f;
+    else slot->bad = true;
+}
+
+static double step_scale(const struct qr_sweep *r, const struct qr_plan_step *st) {
+    return r->scale[0] * r->ws->step_scale[st - r->v->steps];
+}
+
+void qr_turn_backward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
+                      unsigned char *lambda, struct qr_prefetch *prefetch,
+                      struct qr_sweep_slot *slot) {
+    const struct qr_kernels *kernels = r->p->kernels;
+    const struct qr_turn_numbers *t = &r->ws->turns[st->turn_slot];
+    struct qr_tile_qubits at = turn_target(st, t, prefetch);
+    _Alignas(64) double acc[2 * QR_TURN_CROSS][QR_LANES];
+    double scale = step_scale(r, st);
+    if (!st->cross) {
+        if (!st->needs_adjoint) return;
+        kernels->turn(phi, r->v->tile_bits, &at, t->adjoint);
+        kernels->turn(lambda, r->v->tile_bits, &at, t->adjoint);
+        return;
+    }
+    memset(acc, 0, sizeof acc);
+    kernels->turn_back(phi, lambda, r->v->tile_bits, &at, st->needs_adjoint ? t->adjoint : NULL,
+                       acc);
+    for (unsigned k = 0; k < st->n_turns; k++) {
+        uint32_t shape = st->turns[k].shape;
+        const double(*sums)[QR_LANES] = (const double(*)[QR_LANES])acc + k * QR_TURN_CROSS;
+        if (at.wanted[k] & QR_TURN_RE)
+            structure_add(slot, shape, CROSS_RE, lane_sum(sums[0]) * scale);
+        if (at.wanted[k] & QR_TURN_IM)
+            structure_add(slot, shape, CROSS_IM, lane_sum(sums[1]) * scale);
+        if (!(at.wanted[k] & QR_TURN_Z)) continue;
+        double z = lane_sum(sums[2]) * scale / 2;
+        structure_add(slot, shape, CROSS_ZERO, z);
+        structure_add(slot, shape, CROSS_ONE, -z);
+    }
+}
+
+/* ---- products of diagonal gates ---- */
+
+/* Doubles a table of products: entries with the next bit set are those without, times `by`. */
+static void table_double(struct qr_c64 *table, unsigned bit, struct qr_c64 by) {
+    for (size_t x = 0, n = (size_t)1 << bit; x < n; x++) table[x + n] = c_mul(table[x], by);
+}
+
+static void write_numbers(const struct qr_sim_plan *p, unsigned char *to, const struct qr_c64 *from,
+                          size_t n) {
+    double *d = (double *)to;
+    float *f = (float *)to;
+    for (size_t k = 0; k < n && p->precision == QR_DOUBLE; k++)
+        d[k] = from[k].re, d[n + k] = from[k].im;
+    for (size_t k = 0; k < n && p->precision == QR_SINGLE; k++)
+        f[k] = (float)from[k].re, f[n + k] = (float)from[k].im;
+}
+
+/* The factors of the bits in one tile: of each bit inside it, and of those outside. */
+static struct qr_c64 phase_of_tile(const struct qr_sweep *r, const struct qr_plan_step *st,
+                                   uint64_t base, struct qr_c64 *single) {
+    const struct qr_phase_table *t = &r->ws->phases[st->phase_slot];
+    struct qr_c64 outside = t->constant;
+    memcpy(single, t->single, QR_INNER_BITS * sizeof *single);
+    for (uint64_t m = base; m; m &= m - 1)
+        outside = c_mul(outside, t->single[QR_OUTER_BIT + __builtin_ctzll(m)]);
+    for (uint32_t k = 0; k < st->n_gates; k++) {
+        const struct qr_plan_phase *g = &r->v->phases[st->first_phase + k];
+        unsigned a = g->bit[0], b = g->bit[1];
+        if (g->single || (a < QR_OUTER_BIT && b < QR_OUTER_BIT)) continue;
+        if (a >= QR_OUTER_BIT && !(base >> (a - QR_OUTER_BIT) & 1)) continue;
+        if (b >= QR_OUTER_BIT && !(base >> (b - QR_OUTER_BIT) & 1)) continue;
+        struct qr_c64 *to = a < QR_OUTER_BIT   ? &single[a]
+                            : b < QR_OUTER_BIT ? &single[b]
+                                               : &outside;
+        *to = c_mul(*to, t->pairs[k]);
+    }
+    return outside;
+}
+
+/* Multiplies by the phases of one tile; lambda NULL: forward. */
+static void phase_apply(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                        unsigned char *phi, unsigned char *lambda, struct qr_sweep_slot *slot) {
+    const struct qr_sim_plan *p = r->p;
+    const struct qr_phase_table *t = &r->ws->phases[st->phase_slot];
+    size_t rows = row_count(r->v);
+    struct qr_c64 single[QR_INNER_BITS], row[MOST_ROWS], lanes[QR_LANES], cells[QR_PHASE_CELLS];
+    struct qr_c64 last[QR_LANE_BITS]; /* factors of the lanes in the row before */
+    bool by_row = t->has_columns & LANE_COLUMNS;
+    row[0] = phase_of_tile(r, st, base, single);
+    for (unsigned b = 0; (size_t)1 << b < rows; b++) table_double(row, b, single[COLUMN_BITS + b]);
+    for (size_t x = 0; x < rows; x++) {
+        struct qr_c64 e[COLUMN_BITS], f = c_mul(row[x], t->rows[x]), out[QR_PHASE_CELLS];
+        for (unsigned a = 0; a < COLUMN_BITS; a++)
+            e[a] = t->has_columns >> a & 1 ? c_mul(single[a], t->columns[a * rows + x]) : single[a];
+        unsigned char *to = slot->lanes + x * p->cell_bytes;
+        if (!x || (by_row && memcmp(last, e, sizeof last) != 0)) {
+            memcpy(last, e, sizeof last);
+            lanes[0] = one;
+            for (unsigned a = 0; a < QR_LANE_BITS; a++) table_double(lanes, a, e[a]);
+            write_numbers(p, to, lanes, QR_LANES);
+        } else if (by_row) {
+            memcpy(to, to - p->cell_bytes, p->cell_bytes);
+        }
+        if (t->has_columns >> QR_LANE_BITS || !x) {
+            cells[0] = one;
+            for (unsigned a = 0; a < QR_PHASE_BITS; a++)
+                table_double(cells, a, e[QR_LANE_BITS + a]);
+        }
+        for (size_t k = 0; k < QR_PHASE_CELLS; k++) out[k] = c_mul(cells[k], f);
+        write_numbers(p, slot->rows + x * ROW_NUMBERS * p->elem_bytes, out, QR_PHASE_CELLS);
+    }
+    p->kernels->phase(phi, lambda, rows, slot->lanes, by_row, slot->rows,
+                      t->has_inside ? t->inside : NULL);
+}
+
+void qr_phase_forward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                      unsigned char *cells, struct qr_sweep_slot *slot) {
+    phase_apply(r, st, base, cells, NULL, slot);
+}
+
+/* Sum over the tile of Im(phi conj(lambda)) with the signs of n bits. */
+static double phase_parity(const struct qr_sweep *r, const struct qr_sweep_slot *slot,
+                           uint64_t base, const uint8_t *bits, unsigned n) {
+    size_t cell = 0;
+    unsigned lane_bits = 0;
+    bool minus = false;
+    double v[QR_LANES];
+    for (unsigned k = 0; k < n; k++) {
+        unsigned b = bits[k];
+        if (b >= QR_OUTER_BIT) minus ^= base >> (b - QR_OUTER_BIT) & 1;
+        else if (b >= QR_LANE_BITS) cell |= (size_t)1 << (b - QR_LANE_BITS);
+        else lane_bits |= 1u << b;
+    }
+    for (unsigned l = 0; l < QR_LANES; l++) {
+        double x = qr_element(r->p, slot->parities, cell * QR_LANES + l);
+        v[l] = __builtin_parity(l & lane_bits) ? -x : x;
+    }
+    double sum = lane_sum(v);
+    return minus ? -sum : sum;
+}
+
+/* The diagonal of the cross matrix of each gate, from sums over the bits' parities. */
+static void phase_cross(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                        struct qr_sweep_slot *slot) {
+    double scale = step_scale(r, st), all = phase_parity(r, slot, base, NULL, 0);
+    for (uint32_t k = 0; k < st->n_gates; k++) {
+        const struct qr_plan_phase *g = &r->v->phases[st->first_phase + k];
+        if (!g->cross) continue;
+        double a = phase_parity(r, slot, base, &g->bit[0], 1);
+        if (g->single) {
+            structure_add(slot, g->shape, CROSS_ZERO, (all + a) / 2 * scale);
+            structure_add(slot, g->shape, CROSS_ONE, (all - a) / 2 * scale);
+            continue;
+        }
+        double b = phase_parity(r, slot, base, &g->bit[1], 1),
+               both = phase_parity(r, slot, base, g->bit, 2);
+        structure_add(slot, g->shape, CROSS_ZERO, ((all + a) + (b + both)) / 4 * scale);
+        structure_add(slot, g->shape, CROSS_ZERO + 1, ((all + a) - (b + both)) / 4 * scale);
+        structure_add(slot, g->shape, CROSS_ONE, ((all - a) + (b - both)) / 4 * scale);
+        structure_add(slot, g->shape, CROSS_ONE + 1, ((all - a) - (b - both)) / 4 * scale);
+    }
+}
+
+void qr_phase_backward(struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                       unsigned char *phi, unsigned char *lambda, struct qr_sweep_slot *slot) {
+    if (st->cross) {
+        r->p->kernels->parities(phi, lambda, r->v->tile_bits, slot->parities);
+        phase_cross(r, st, base, slot);
+    }
+    if (st->needs_adjoint) phase_apply(r, st, base, phi, lambda, slot);
+}
