@@ -35,6 +35,20 @@ CASES = [  # name, qubits, batch, repetitions, who; who "2": qring and TensorFlo
     ("layers-4", 16, 1, 11, STATES),
     ("layers-4", 20, 1, 7, STATES),
     ("data-layers-2", 4, 1000, 11, STATES),
+    ("data-layers-6", 10, 64, 5, STATES),
+    # every amplitude counts: read-outs that see all of a deep circuit
+    ("ising-10", 12, 1, 21, ("2",) + STATES),
+    ("ising-10", 16, 1, 11, ("2",) + STATES),
+    ("ising-10", 20, 1, 5, ("2",) + STATES),
+    ("ising-10", 24, 1, 2, ("2",) + STATES),
+    ("cnot-layers-10", 12, 1, 21, STATES),
+    ("cnot-layers-10", 16, 1, 11, ("2",) + STATES),
+    ("cnot-layers-10", 20, 1, 5, ("2",) + STATES),
+    ("cnot-layers-10", 24, 1, 2, STATES),
+    ("brickwork-10", 12, 1, 21, STATES),
+    ("brickwork-10", 16, 1, 11, ("2",) + STATES),
+    ("brickwork-10", 20, 1, 5, STATES),
+    ("qaoa-8", 20, 1, 5, STATES),
     ("qcnn-exact", 8, 1, 5, ("mixed", "aer")),
     ("qcnn-trajectories", 8, 1, 3, ("tfq", "2", "noiseless", "qsim", "aer")),
     ("qcnn-shots", 8, 1, 3, ("tfq", "2", "qsim", "aer")),
@@ -104,14 +118,36 @@ def qaoa(n, p):
     return gates, [" + ".join("Z%d Z%d" % e for e in graph(n))]
 
 
-def layers(n, depth, data):
-    """A hardware-efficient ansatz: RY and RZ on each qubit and a ring of CZ, so many times; with data RX of an input before each layer. The
-    read-out is the sum of all Z."""
+def layers(n, depth, data, ring="CZ"):
+    """A hardware-efficient ansatz: RY and RZ on each qubit and a ring of CZ or CNOT, so many times; with data RX of an input before each layer.
+    The read-out is the sum of all Z."""
     gates = []
     for k in range(depth):
         gates += [Gate("RX", (q,), column=q) for q in range(n) if data]
         gates += [Gate(name, (q,), weight=2 * (k * n + q) + i) for q in range(n) for i, name in enumerate(("RY", "RZ"))]
-        gates += [Gate("CZ", (q, (q + 1) % n)) for q in range(n)]
+        gates += [Gate(ring, (q, (q + 1) % n)) for q in range(n)]
+    return gates, [" + ".join("Z%d" % q for q in range(n))]
+
+
+def ising(n, depth):
+    """The ansatz for the transverse-field Ising chain: H, then so many times RZZ on each bond and RX on each site, an angle each. The read-out is
+    the energy."""
+    gates, w = [Gate("H", (q,)) for q in range(n)], 0
+    for _ in range(depth):
+        gates += [Gate("RZZ", (q, q + 1), weight=w + q) for q in range(n - 1)] + [Gate("RX", (q,), weight=w + n - 1 + q) for q in range(n)]
+        w += 2 * n - 1
+    return gates, [" + ".join(["Z%d Z%d" % (q, q + 1) for q in range(n - 1)] + ["X%d" % q for q in range(n)])]
+
+
+def brickwork(n, depth):
+    """Layers of two-qubit blocks, each any unitary of two qubits: 15 angles. The read-out is the sum of all Z."""
+    gates, w = [], 0
+    for k in range(depth):
+        for q in range(k % 2, n - 1, 2):
+            one = [(name, (b,)) for b in (q, q + 1) for name in ("RZ", "RY", "RZ")]
+            block = one + [(name, (q, q + 1)) for name in ("RXX", "RYY", "RZZ")] + one
+            gates += [Gate(name, qubits, weight=w + i) for i, (name, qubits) in enumerate(block)]
+            w += len(block)
     return gates, [" + ".join("Z%d" % q for q in range(n))]
 
 
@@ -134,7 +170,9 @@ def model_of(name, n):
             circuit["noise"] = {"after": {"*": {"channel": "Depolarize", "p": NOISE}}}
         layer = dict(NOISY.get(name, {}), layer="quantum", circuit=circuit, readouts=["Z%d" % q for q in left])
         return layer, 2, [8, 1] if size == "hybrid" else []
-    gates, readouts = qaoa(n, int(size)) if kind == "qaoa" else layers(n, int(size), kind == "data-layers")
+    kinds = {"qaoa": qaoa, "ising": ising, "brickwork": brickwork, "layers": lambda n, k: layers(n, k, False),
+             "data-layers": lambda n, k: layers(n, k, True), "cnot-layers": lambda n, k: layers(n, k, False, "CNOT")}
+    gates, readouts = kinds[kind](n, int(size))
     circuit = {"qubits": n, "gates": [as_json(g) for g in gates]}
     return {"layer": "quantum", "circuit": circuit, "readouts": readouts}, 2 * math.pi, []
 
@@ -193,7 +231,7 @@ def write_case(folder, name, n, batch):
            "train": {"batch_size": batch, "loss": "mse", "initial_weights": folder + "/weights.safetensors"}}
     with open(folder + "/job.json", "w") as f:
         json.dump(job, f, indent=1)
-    columns = 1 if name.startswith(("qaoa", "layers")) else n  # data have one column at least
+    columns = n if name.startswith(("qcnn", "data-layers")) else 1  # data have one column at least
     with open(folder + "/data.csv", "w") as f:
         f.write(",".join(["x%d" % q for q in range(columns)] + ["y"]) + "\n")
         for _ in range(batch):
@@ -206,8 +244,8 @@ def write_case(folder, name, n, batch):
 
 
 def observable_of(text):
-    """A read-out as [(coefficient, qubits whose Z it has)]"""
-    return [(1.0, tuple(int(q) for q in re.findall(r"Z(\d+)", term))) for term in text.split(" + ")]
+    """A read-out as [(coefficient, [(X, Y or Z, qubit)])]"""
+    return [(1.0, [(p, int(q)) for p, q in re.findall(r"([XYZ])(\d+)", term)]) for term in text.split(" + ")]
 
 
 class Case:
@@ -230,7 +268,14 @@ class Case:
         for kernel, bias in reversed(list(zip(self.dense[0::2], self.dense[1::2]))):
             self.offset += sum(d * b for d, b in zip(self.direction, bias))
             self.direction = [sum(k * d for k, d in zip(kernel[i:i + len(bias)], self.direction)) for i in range(0, len(kernel), len(bias))]
-        self.observable = [(d * c, qubits) for d, r in zip(self.direction, self.readouts) for c, qubits in r]
+        self.paulis = [(d * c, word) for d, r in zip(self.direction, self.readouts) for c, word in r]
+
+    @property
+    def observable(self):
+        """[(coefficient, qubits whose Z it has)], for peers whose side has no others"""
+        if any(p != "Z" for _, word in self.paulis for p, _ in word):
+            raise Cannot("its side has read-outs of Z only")
+        return [(c, tuple(q for _, q in word)) for c, word in self.paulis]
 
     def gates_for(self, x):
         """The circuit of one sample: inputs that are 0 turn nothing."""

@@ -14,8 +14,9 @@ GATES = {"H": qml.Hadamard, "CZ": qml.CZ, "CNOT": qml.CNOT, "RX": qml.RX, "RY": 
 
 
 def observable_of(case):
-    words = [qml.prod(*[qml.PauliZ(q) for q in qubits]) if len(qubits) > 1 else qml.PauliZ(*qubits) for _, qubits in case.observable]
-    return words[0] if case.observable[0][0] == 1 and len(words) == 1 else qml.Hamiltonian([np.float32(c) for c, _ in case.observable], words)
+    paulis = {"X": qml.PauliX, "Y": qml.PauliY, "Z": qml.PauliZ}
+    words = [qml.prod(*[paulis[p](q) for p, q in word]) if len(word) > 1 else paulis[word[0][0]](word[0][1]) for _, word in case.paulis]
+    return words[0] if case.paulis[0][0] == 1 and len(words) == 1 else qml.Hamiltonian([np.float32(c) for c, _ in case.paulis], words)
 
 
 def tape_of(case, x):

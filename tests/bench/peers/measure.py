@@ -107,7 +107,7 @@ def sides_of(who):
     """(program, threads, engine) of each side of a case, qring's first; noiseless: the same circuit without noise"""
     sides = [("qring", 1, "")] + [(w, 1, "") for w in who if w in PROGRAMS]
     if "2" in who:
-        sides += [("qring", 2, ""), ("tfq", 2, "")]
+        sides += [("qring", 2, "")] + [("tfq", 2, "")] * ("tfq" in who)
     return sides + [("qring", 1, w) for w in who if w == "statevector"] + [("tfq", 1, w) for w in who if w == "noiseless"]
 
 

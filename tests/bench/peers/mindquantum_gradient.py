@@ -33,7 +33,7 @@ def circuit_of(case, x):
 def open_case(folder):
     case = Case(folder)
     hold_the_state(case)
-    terms = sum((QubitOperator(" ".join("Z%d" % q for q in qubits), c) for c, qubits in case.observable), QubitOperator())
+    terms = sum((QubitOperator(" ".join("%s%d" % pauli for pauli in word), c) for c, word in case.paulis), QubitOperator())
     observable, simulator = Hamiltonian(terms, dtype=mq.complex64), Simulator("mqvector", case.n, dtype=mq.complex64)
     batched = sum(v != 0 for v in case.x[0]) > case.n // 2
     circuits = [circuit_of(case, None if batched else x) for x in (case.x[:1] if batched else case.x)]

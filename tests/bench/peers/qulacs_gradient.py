@@ -33,8 +33,8 @@ def open_case(folder):
     case = Case(folder)
     hold_the_state(case)
     observable, state = GeneralQuantumOperator(case.n), QuantumState(case.n)
-    for c, qubits in case.observable:
-        observable.add_operator(c, " ".join("Z %d" % q for q in qubits))
+    for c, word in case.paulis:
+        observable.add_operator(c, " ".join("%s %d" % pauli for pauli in word))
     circuits = [circuit_of(case, x) for x in case.x]
 
     def once():

@@ -20,6 +20,9 @@ GOALS.update({("gradient", name, n, batch, threads, "tfq", None): 50
               for name, n, batch in (("qcnn-trajectories", 8, 1), ("qcnn-shots", 8, 1), ("qcnn-trajectories", 12, 1)) for threads in (1, 2)})
 GOALS.update({("gradient", "qcnn-trajectories", n, batch, 1, "tfq noiseless", None): 1 for n, batch in ((8, 1), (12, 1))})
 GOALS.update({("noisy-training", name, 8, 4, 1, "tfq noiseless", None): 1 for name in ("step-exact", "step-trajectories")})
+GOALS.update({("gradient", name, n, 1, 1, peer, None): goal if n < 24 else 6
+              for name, goal in (("ising-10", 8), ("cnot-layers-10", 8), ("brickwork-10", 14)) for n in (16, 20, 24) for peer in ("lightning", "kokkos")})
+GOALS.update({("gradient", name, n, 1, 2, "one thread", None): 1.8 for name in ("ising-10", "cnot-layers-10") for n in (16, 20, 24)})
 GOALS.update({("gradient", "qcnn-pure", 20, 2, 1, "tfq", "statevector"): 45, ("tutorial", "whole", 8, 64, 2, "tfq", None): 200,
               ("tutorial", "epoch", 8, 64, 2, "tfq", None): 300, ("tutorial", "two-workers", 8, 64, 2, "tfq", None): 100})
 

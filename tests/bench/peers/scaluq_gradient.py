@@ -30,7 +30,7 @@ def open_case(folder):
     case = Case(folder)
     hold_the_state(case)
     weights = {str(i): w for i, w in enumerate(case.weights)}
-    observable = Operator([PauliOperator(" ".join("Z %d" % q for q in qubits), c, **F32) for c, qubits in case.observable], **HERE)
+    observable = Operator([PauliOperator(" ".join("%s %d" % pauli for pauli in word), c, **F32) for c, word in case.paulis], **HERE)
     circuits = [circuit_of(case, x) for x in case.x]
 
     def once():

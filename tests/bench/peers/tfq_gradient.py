@@ -40,7 +40,7 @@ def open_case(path):
     bits, circuit = cirq.GridQubit.rect(1, case.n), cirq.Circuit()
     for k, numbers in enumerate(stages(case.n, case.stages)):
         circuit += stage(k, [bits[i] for i in numbers], "notebook")
-    left = [bits[q] for readout in case.readouts for _, (q,) in readout]
+    left = [bits[q] for readout in case.readouts for _, ((_, q),) in readout]
     add, prepare, head = tfq.layers.AddCircuit(), noisy(case.noise, cluster(bits)), head_of(case)
     observables = [cirq.Z(b) for b in left]
     if case.noise:
