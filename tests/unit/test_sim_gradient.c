@@ -270,6 +270,73 @@ static void structured(void) {
     }
 }
 
+static void add_gate(struct qr_circuit *c, enum qr_gate_kind kind, unsigned a, unsigned b,
+                     const char *param) {
+    struct qr_err err;
+    struct qr_gate g = {.kind = kind,
+                        .n_targets = qr_gate_info(kind)->n_targets,
+                        .n_args = 1,
+                        .targets = {(uint16_t)a, (uint16_t)b},
+                        .args = {{QR_ARG_CONSTANT, 1, 0}}};
+    if (param) g.args[0] = (struct qr_gate_arg){QR_ARG_PARAMETER, 1, 0};
+    if (param) g.args[0].index = (uint32_t)qr_circuit_param(c, param);
+    if (g.n_targets == 1) g.targets[1] = 0;
+    CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
+}
+
+/* All qubits in two layers, so that gates lie on lanes, inside tiles and across them, beside the
+ * cones engine. Angles are shared by some gates. */
+static void beside_cones(void) {
+    for (unsigned n = 14; n <= 18; n += 2) {
+        struct problem p = {.n_samples = 1, .c = qr_circuit_new(n, 0)};
+        char name[16], text[1024] = "";
+        struct qr_err err;
+        for (unsigned q = 0; q < n; q++) add_gate(p.c, QR_GATE_H, q, 0, NULL);
+        for (unsigned layer = 0; layer < 2; layer++) {
+            for (unsigned q = 0; q < n; q++) {
+                snprintf(name, sizeof name, "zz%u_%u", layer, q % 6);
+                add_gate(p.c, QR_GATE_ZZ, q, (q + 1) % n, name);
+            }
+            for (unsigned q = 0; q < n; q++) {
+                snprintf(name, sizeof name, "z%u_%u", layer, q % 5);
+                add_gate(p.c, QR_GATE_Z, q, 0, name);
+            }
+            for (unsigned q = 0; q < n; q++) {
+                snprintf(name, sizeof name, "x%u_%u", layer, q % 7);
+                add_gate(p.c, layer ? QR_GATE_Y : QR_GATE_X, q, 0, name);
+            }
+            for (unsigned q = 0; q < n && !layer; q += 5)
+                add_gate(p.c, QR_GATE_CNOT, q, (q + 2) % n, NULL);
+            add_gate(p.c, QR_GATE_SWAP, layer, n - 1, NULL);
+        }
+        for (unsigned q = 0; q < n; q++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.1f X%u + Z%u Z%u",
+                     q ? " + " : "", 0.3 + 0.1 * q, q, q, (q + 1) % n);
+        p.n_obs = 1;
+        CHECK(qr_observable_parse(text, n, &p.obs[0], &err) == QR_OK, "%s", err.msg);
+        problem_room(&p, 0);
+        ref_random_numbers(n, p.c->n_params, -2, 2, p.theta);
+        p.direction[0] = p.scale[0] = 1;
+        struct qr_sim_options o = {
+            .precision = QR_DOUBLE, .isa = qr_isa_best(), .engine = QR_ENGINE_CONES};
+        struct answer want = answer_of(&p, p.c, p.obs, &o, 0, NULL);
+        o.engine = QR_ENGINE_STATEVECTOR;
+        for (int precision = 0; precision < 2; precision++) {
+            o.precision = (enum qr_precision)precision;
+            struct answer a = answer_of(&p, p.c, p.obs, &o, 2, NULL);
+            /* The observable has norm n * 2.5 at most, and each angle is in up to 4 gates. */
+            double most = tolerance[precision] * n * 2.5;
+            CHECK(fabs(a.z[0] - want.z[0]) <= most, "%u: %.17g not %.17g", n, a.z[0], want.z[0]);
+            for (unsigned k = 0; k < p.c->n_params; k++)
+                CHECK(fabs(qr_fixed_to_double(a.grad[k]) - qr_fixed_to_double(want.grad[k])) <=
+                          4 * most,
+                      "%u: param %u: %.17g not %.17g", n, k, qr_fixed_to_double(a.grad[k]),
+                      qr_fixed_to_double(want.grad[k]));
+        }
+        drop(&p);
+    }
+}
+
 /* Without data the lanes are qubits from 10 on: tiles of 64 cells and more. */
 static void without_data(void) {
     for (uint64_t seed = 1; seed <= 12; seed++) {
@@ -525,6 +592,7 @@ int main(void) {
     large();
     without_data();
     structured();
+    beside_cones();
     lanes_of_sizes();
     return t_end();
 }

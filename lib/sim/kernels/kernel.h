@@ -48,6 +48,16 @@ struct qr_prefetch {
     size_t n, vector, next;
 };
 
+/* Prefetches one more cell. */
+static inline void qr_prefetch_cell(struct qr_prefetch *a, size_t cell_bytes) {
+    if (a->vector == 2) return;
+    const unsigned char *c = a->from[a->vector] + (a->offsets[a->next] ^ a->base) * cell_bytes;
+    for (size_t line = 0; line < cell_bytes; line += 64) __builtin_prefetch(c + line, 0, 2);
+    if (++a->next < a->n) return;
+    a->next = 0;
+    a->vector++;
+}
+
 /* The cells of a tile that a 4x4 acts on: those with bits `controls` equal to `values`. */
 struct qr_tile_target {
     uint8_t bit[2]; /* cell bits of frame positions 0 (more significant) and 1 */

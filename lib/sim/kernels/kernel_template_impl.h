@@ -52,16 +52,8 @@ INLINE uint64_t NAME(next_group)(const struct NAME(walk) * w, uint64_t i) {
     return ((i | ~w->free) + 1) & w->free;
 }
 
-/* Prefetches one more cell of the next tile. */
 INLINE void NAME(prefetch_cell)(struct qr_prefetch *a) {
-    if (!a || a->vector == 2) return;
-    const unsigned char *c =
-        a->from[a->vector] + (a->offsets[a->next] ^ a->base) * sizeof(struct NAME(cell));
-    for (size_t line = 0; line < sizeof(struct NAME(cell)); line += 64)
-        __builtin_prefetch(c + line, 0, 2);
-    if (++a->next < a->n) return;
-    a->next = 0;
-    a->vector++;
+    if (a) qr_prefetch_cell(a, sizeof(struct NAME(cell)));
 }
 
 /* Sums are float64 and rounded once when stored; sim/planner.md has the reason. */

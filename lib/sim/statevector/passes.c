@@ -121,8 +121,11 @@ static struct qr_plan_step *passes_new_step(struct qr_sim_plan *p) {
     struct qr_statevector *v = p->statevector;
     v->steps = qr_xreallocarray(v->steps, v->n_steps + 1, sizeof *v->steps);
     struct qr_plan_step *s = &v->steps[v->n_steps++];
-    *s = (struct qr_plan_step){
-        .lanes = 0xffff, .wide_slot = QR_NO_SLOT, .noise_slot = QR_NO_SLOT, .branch = QR_NO_SLOT};
+    *s = (struct qr_plan_step){.lanes = 0xffff,
+                               .wide_slot = QR_NO_SLOT,
+                               .noise_slot = QR_NO_SLOT,
+                               .branch = QR_NO_SLOT,
+                               .matrix_slot = QR_NO_SLOT};
     return s;
 }
 
@@ -243,6 +246,21 @@ static void passes_add_move(struct qr_sim_plan *p, struct layout *l, uint64_t ti
     passes_add_gate(p, s, l, fused);
 }
 
+/* Finds or adds the groups of cells of a matrix on these bits of a tile. */
+static uint32_t passes_indices(struct qr_statevector *v, unsigned high, unsigned low) {
+    size_t n = (size_t)1 << v->tile_bits, a = (size_t)1 << high, b = (size_t)1 << low;
+    for (size_t at = 0; at < v->n_indices; at += n)
+        if (v->indices[at + 1] == b && v->indices[at + 2] == a) return (uint32_t)at;
+    v->indices = qr_xreallocarray(v->indices, v->n_indices + n, sizeof *v->indices);
+    uint32_t *to = v->indices + v->n_indices;
+    for (size_t i = 0; i < n; i++)
+        if (!(i & (a | b)))
+            for (size_t k = 0; k < 4; k++)
+                *to++ = (uint32_t)(i | (k & 2 ? a : 0) | (k & 1 ? b : 0));
+    v->n_indices += n;
+    return (uint32_t)(v->n_indices - n);
+}
+
 static void passes_add_matrix(struct qr_sim_plan *p, const struct layout *l, uint64_t tile,
                               uint32_t fused) {
     const struct qr_fused_gate *b = &p->fused[fused];
@@ -250,7 +268,8 @@ static void passes_add_matrix(struct qr_sim_plan *p, const struct layout *l, uin
                              .lanes = 0xffff,
                              .wide_slot = QR_NO_SLOT,
                              .noise_slot = QR_NO_SLOT,
-                             .branch = QR_NO_SLOT};
+                             .branch = QR_NO_SLOT,
+                             .matrix_slot = QR_NO_SLOT};
     struct qr_statevector *v = p->statevector;
     if (p->shapes[b->shape].n_sites || b->condition) s.noise_slot = (uint32_t)v->n_noisy++;
     s.condition = b->condition;
@@ -277,6 +296,11 @@ static void passes_add_matrix(struct qr_sim_plan *p, const struct layout *l, uin
     bool data = p->shapes[b->shape].data_slot != QR_NO_SLOT;
     if (p->lanes_are_samples) s.wide_slot = data ? p->shapes[b->shape].data_slot : QR_NO_SLOT;
     else if (s.lanes != 0xffff) s.wide_slot = (uint32_t)v->n_wide++;
+    if (p->structured && p->precision == QR_SINGLE && !b->controls &&
+        p->shapes[b->shape].data_slot == QR_NO_SLOT) {
+        s.matrix_slot = (uint32_t)v->n_matrix_slots++;
+        s.first_index = passes_indices(v, s.target.bit[0], s.target.bit[1]);
+    }
     struct qr_plan_step *to = passes_new_step(p);
     *to = s;
     passes_add_gate(p, to, l, fused);

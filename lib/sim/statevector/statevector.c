@@ -237,6 +237,7 @@ static void statevector_plan_free(struct qr_sim_plan *p) {
     free(v->gates);
     free(v->phases);
     free(v->moves);
+    free(v->indices);
     free(v->offsets);
     free(v->terms);
     free(v->runs);

@@ -16,7 +16,9 @@ static double step_cells(const struct qr_sim_plan *p, const struct qr_plan_step 
 
 static struct qr_report_sparsity step_sparsity(const struct qr_report_build *b,
                                                const struct qr_plan_step *st, bool adjoint) {
-    return st->wide_slot != QR_NO_SLOT ? qr_report_dense : b->sparsity[st->shape][adjoint];
+    return st->wide_slot != QR_NO_SLOT || st->matrix_slot != QR_NO_SLOT
+               ? qr_report_dense
+               : b->sparsity[st->shape][adjoint];
 }
 
 /* Moves one state into the tiles of a pass, or back; exchanges lanes inside tiles. */

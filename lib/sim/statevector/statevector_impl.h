@@ -42,6 +42,9 @@ struct qr_plan_step {
     uint32_t first_phase;         /* PHASE: n_gates of them */
     uint32_t phase_slot;          /* of its tables */
     uint32_t first_move, n_moves; /* MOVE: cycles of cells */
+    /* MATRIX: of its numbers in single precision, or QR_NO_SLOT: multiplied in float64; its groups
+     * of four cells, in the plan's list */
+    uint32_t matrix_slot, first_index;
     bool transpose;
     /* cell bits of the tile that change places with the lanes; the fields below are then unused */
     uint8_t swap[QR_LANE_BITS];
@@ -103,6 +106,8 @@ struct qr_statevector {
     size_t n_phases, n_phase_slots, n_turn_slots;
     uint16_t *moves; /* cells, see permute in kernel.h */
     size_t n_moves;
+    uint32_t *indices; /* cells, see tile in kernel.h: per pair of bits, 2^tile_bits */
+    size_t n_indices, n_matrix_slots;
     size_t n_wide;
     size_t n_noisy, n_branches; /* numbers of noise_slot and branch indices */
     struct qr_shots *shots;     /* NULL: exact read-outs */
@@ -146,15 +151,16 @@ struct qr_statevector_workspace {
     bool started;          /* start is set */
     double *wide, *narrow; /* n_wide * QR_WIDE, n_data * QR_NARROW */
     struct qr_sweep_slot *slots;
-    qr_fixed *cross;               /* n_shapes * QR_CROSS */
-    qr_fixed *mixed;               /* n_mixed * max_samples * QR_CROSS */
-    double *scratch;               /* n_params */
-    struct qr_turn_numbers *turns; /* n_turn_slots */
-    struct qr_phase_table *phases; /* n_phase_slots */
-    double *step_scale;            /* n_steps: of its cross numbers, see structure.c */
-    struct qr_c64 factor;          /* the state is this times the amplitudes in phi */
-    struct qr_trajectories *noise; /* NULL: no channels */
-    struct qr_shot_buffers *shots; /* NULL: no shots */
+    qr_fixed *cross;                   /* n_shapes * QR_CROSS */
+    qr_fixed *mixed;                   /* n_mixed * max_samples * QR_CROSS */
+    double *scratch;                   /* n_params */
+    struct qr_turn_numbers *turns;     /* n_turn_slots */
+    struct qr_single_matrix *matrices; /* n_matrix_slots */
+    struct qr_phase_table *phases;     /* n_phase_slots */
+    double *step_scale;                /* n_steps: of its cross numbers, see structure.c */
+    struct qr_c64 factor;              /* the state is this times the amplitudes in phi */
+    struct qr_trajectories *noise;     /* NULL: no channels */
+    struct qr_shot_buffers *shots;     /* NULL: no shots */
 };
 
 /* ---- one sweep over one group ---- */
@@ -194,12 +200,16 @@ void qr_sweep_observe(struct qr_sweep *r);
 void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned char *lambda,
                            const unsigned char *phi);
 
-/* ---- structure.c: steps of one-qubit gates and of diagonal gates ---- */
+/* ---- structure.c: steps of plans by structure ---- */
 
 /* The gates of a step and their adjoints, in the amplitudes' precision. */
 struct qr_turn_numbers {
     double forward[2][QR_TURN_NUMBERS], adjoint[2][QR_TURN_NUMBERS];
     uint8_t wanted[2]; /* numbers with a weight that is not 0 */
+};
+/* A 4x4 and its adjoint: 16 real, then 16 imaginary parts. */
+struct qr_single_matrix {
+    float forward[32], adjoint[32];
 };
 /* A product of diagonal gates as factors of bits: each applies where its bits are 1. */
 struct qr_phase_table {
@@ -229,6 +239,12 @@ void qr_turn_forward(const struct qr_sweep *r, const struct qr_plan_step *st, un
 void qr_turn_backward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
                       unsigned char *lambda, struct qr_prefetch *prefetch,
                       struct qr_sweep_slot *slot);
+void qr_matrix_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
+                       unsigned char *cells, struct qr_prefetch *prefetch);
+/* Multiplies both by the adjoint if the step needs it; adds cross numbers to acc, unless NULL. */
+void qr_matrix_backward(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
+                        unsigned char *lambda, struct qr_prefetch *prefetch,
+                        double (*acc)[QR_LANES]);
 void qr_phase_forward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
                       unsigned char *cells, struct qr_sweep_slot *slot);
 void qr_phase_backward(struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,

@@ -153,6 +153,10 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
             qr_phase_forward(r, st, base, cells, slot);
             continue;
         }
+        if (st->matrix_slot != QR_NO_SLOT) {
+            qr_matrix_forward(r, st, cells, &prefetch);
+            continue;
+        }
         if (st->kind == QR_FUSED_MOVE) {
             p->kernels->permute(cells, r->v->moves + st->first_move, st->n_moves, false);
             continue;
@@ -235,6 +239,14 @@ static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, uns
     }
 }
 
+static void backward_matrix(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
+                            unsigned char *lambda, struct qr_prefetch *prefetch,
+                            struct qr_sweep_slot *slot) {
+    _Alignas(64) double acc[QR_CROSS][QR_LANES] = {0};
+    qr_matrix_backward(r, st, phi, lambda, prefetch, st->cross ? acc : NULL);
+    if (st->cross) sweep_add_piece(r, st, (const double(*)[QR_LANES])acc, slot);
+}
+
 static void backward_move(const struct qr_sweep *r, const struct qr_plan_step *st,
                           unsigned char *phi, unsigned char *lambda) {
     if (!st->needs_adjoint) return;
@@ -268,6 +280,8 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
         if (st->kind == QR_FUSED_TURN) qr_turn_backward(r, st, phi, lambda, &prefetch, slot);
         else if (st->kind == QR_FUSED_PHASE) qr_phase_backward(r, st, base, phi, lambda, slot);
         else if (st->kind == QR_FUSED_MOVE) backward_move(r, st, phi, lambda);
+        else if (st->matrix_slot != QR_NO_SLOT)
+            backward_matrix(r, st, phi, lambda, &prefetch, slot);
         else backward_step(r, st, phi, lambda, &prefetch, slot);
     }
     if (!whole && r->pass->first_step > r->v->first_cross) {

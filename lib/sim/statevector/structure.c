@@ -1,5 +1,6 @@
-/* sim/statevector/structure.c — steps of one-qubit gates (turns) and of products of diagonal gates
- * (phases): their numbers, and their work on one tile. Start reading at qr_structure_prepare(). */
+/* sim/statevector/structure.c — steps of plans by structure: one-qubit gates (turns), products of
+ * diagonal gates (phases), 4x4 matrices in single precision: their numbers, and their work on one
+ * tile. Start reading at qr_structure_prepare(). */
 #include <math.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace 
     size_t rows = row_count(v);
     qr_buffers_take(r, "numbers", v->n_steps * sizeof *ws->step_scale, &ws->step_scale);
     qr_buffers_take(r, "numbers", v->n_turn_slots * sizeof *ws->turns, &ws->turns);
+    qr_buffers_take(r, "numbers", v->n_matrix_slots * sizeof *ws->matrices, &ws->matrices);
     qr_buffers_take(r, "numbers", v->n_phase_slots * sizeof *ws->phases, &ws->phases);
     for (size_t i = 0; i < v->n_steps; i++) {
         const struct qr_plan_step *st = &v->steps[i];
@@ -199,6 +201,15 @@ static void phase_tables(const struct qr_sweep *r, const struct qr_plan_step *st
     }
 }
 
+static void matrix_set(const double *narrow, struct qr_single_matrix *ret) {
+    for (int e = 0; e < 16; e++) {
+        int back = e % 4 * 4 + e / 4;
+        ret->forward[e] = ret->adjoint[back] = (float)narrow[e];
+        ret->forward[16 + e] = (float)narrow[16 + e];
+        ret->adjoint[16 + back] = -ret->forward[16 + e];
+    }
+}
+
 void qr_structure_prepare(const struct qr_sweep *r) {
     const struct qr_statevector *v = r->v;
     struct qr_statevector_workspace *ws = r->ws;
@@ -207,6 +218,8 @@ void qr_structure_prepare(const struct qr_sweep *r) {
     for (size_t i = 0; i < v->n_steps; i++) {
         const struct qr_plan_step *st = &v->steps[i];
         if (!st->transpose && st->kind == QR_FUSED_PHASE) phase_tables(r, st);
+        if (!st->transpose && st->kind == QR_FUSED_MATRIX && st->matrix_slot != QR_NO_SLOT)
+            matrix_set(shape_numbers(r, st->shape), &ws->matrices[st->matrix_slot]);
         for (unsigned k = 0; !st->transpose && k < st->n_turns; k++) {
             struct qr_turn_numbers *t = &ws->turns[st->turn_slot];
             struct qr_c64 s;
@@ -291,6 +304,35 @@ void qr_turn_backward(struct qr_sweep *r, const struct qr_plan_step *st, unsigne
         structure_add(slot, shape, CROSS_ZERO, z);
         structure_add(slot, shape, CROSS_ONE, -z);
     }
+}
+
+/* ---- 4x4 matrices in single precision ---- */
+
+/* Work in batches, so that cells are still in L1 when they are multiplied. */
+static void matrix_batches(const struct qr_sweep *r, const struct qr_plan_step *st,
+                           unsigned char *phi, unsigned char *lambda, const float *numbers,
+                           struct qr_prefetch *prefetch, double (*acc)[QR_LANES]) {
+    const struct qr_kernels *kernels = r->p->kernels;
+    const uint32_t *at = r->v->indices + st->first_index;
+    for (size_t cells = (size_t)1 << r->v->tile_bits, i = 0; i < cells; i += 4 * QR_BATCH_GROUPS) {
+        for (size_t k = 0; k < QR_BATCH_GROUPS; k++) qr_prefetch_cell(prefetch, r->p->cell_bytes);
+        if (acc) kernels->tile_cross(phi, lambda, at + i, QR_BATCH_GROUPS, acc);
+        if (!numbers) continue;
+        kernels->tile(phi, at + i, phi, at + i, QR_BATCH_GROUPS, numbers, false);
+        if (lambda) kernels->tile(lambda, at + i, lambda, at + i, QR_BATCH_GROUPS, numbers, false);
+    }
+}
+
+void qr_matrix_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
+                       unsigned char *cells, struct qr_prefetch *prefetch) {
+    matrix_batches(r, st, cells, NULL, r->ws->matrices[st->matrix_slot].forward, prefetch, NULL);
+}
+
+void qr_matrix_backward(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
+                        unsigned char *lambda, struct qr_prefetch *prefetch,
+                        double (*acc)[QR_LANES]) {
+    const float *numbers = st->needs_adjoint ? r->ws->matrices[st->matrix_slot].adjoint : NULL;
+    if (numbers || acc) matrix_batches(r, st, phi, lambda, numbers, prefetch, acc);
 }
 
 /* ---- products of diagonal gates ---- */
