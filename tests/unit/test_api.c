@@ -231,9 +231,13 @@ static void against_dense(uint64_t seed, unsigned n, enum qring_dtype dtype) {
     drop(&p);
 }
 
-static void dense_states(uint64_t seed, unsigned n) {
-    struct problem p = make(seed, n, 4 * n, 1 + seed % SAMPLES);
-    size_t size = (size_t)1 << n;
+/* idle: further qubits, which stay 0; they come last */
+static void dense_states(uint64_t seed, unsigned n, unsigned idle) {
+    struct problem p = make(seed, n, idle ? 60 : 4 * n, 1 + seed % SAMPLES);
+    size_t size = (size_t)1 << (n + idle);
+    char *text = qr_xasprintf("{\"qubits\":%u%s", n + idle, strchr(p.text, ','));
+    free(p.text);
+    p.text = text;
     struct qring_function *f = compile(&p, QRING_FLOAT64, 1, "auto", true);
     double *got = qr_xcalloc(p.n_samples * size * 2, sizeof *got);
     struct qring_array w = vector(p.weights), x = matrix(p.x, p.n_inputs), to = cube(got, size, 2);
@@ -241,7 +245,12 @@ static void dense_states(uint64_t seed, unsigned n) {
     double complex *want = qr_xcalloc(size, sizeof *want);
     CHECK(qring_states(f, &w, &x, p.n_samples, &to, &err) == QRING_OK, "%s", err.message);
     for (size_t s = 0; s < p.n_samples; s++) {
+        memset(want, 0, size * sizeof *want);
         ref_state(p.c, p.weights, p.x + s * p.n_inputs, want);
+        for (size_t i = ((size_t)1 << n) - 1; i > 0 && idle; i--) {
+            want[i << idle] = want[i];
+            want[i] = 0;
+        }
         near("state", got + s * size * 2, (const double *)want, 2 * size, tolerance[1], seed);
     }
     free(want);
@@ -959,9 +968,10 @@ int main(void) {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         against_dense(seed, 1 + seed % 6, QRING_FLOAT64);
         against_dense(seed + 100, 1 + seed % 6, QRING_FLOAT32);
-        dense_states(seed + 200, 1 + seed % 8);
+        dense_states(seed + 200, 1 + seed % 8, 0);
         one_observable(seed + 300, 1 + seed % 12);
     }
+    for (unsigned idle = 4; idle <= 8; idle++) dense_states(idle, 8, idle);
     for (unsigned n = 10; n <= 16; n += 2) large_states(n, n);
     for (uint64_t seed = 1; seed <= 5; seed++) {
         equal_bits(seed, 2 + seed);

@@ -547,16 +547,17 @@ static void small_states_stay(void) {
  * whether or not the streaming engine would be cheaper for another circuit of this size. */
 static void cheaper_than_a_state(void) {
     static const char *const obs[] = {"Z0", "Z1", "Z2", "Z3", "Z4", "Z5", "Z6", "Z7"};
-    struct problem p = bare(12, 2, obs, COUNT(obs));
-    for (unsigned q = 0; q < 12; q++) put(&p, QR_GATE_X, q, 0, column(q));
+    enum { QUBITS = 14 };
+    struct problem p = bare(QUBITS, 2, obs, COUNT(obs));
+    for (unsigned q = 0; q < QUBITS; q++) put(&p, QR_GATE_X, q, 0, column(q));
     for (unsigned layer = 0; layer < 3; layer++) {
-        for (unsigned q = 0; q < 12; q++) {
+        for (unsigned q = 0; q < QUBITS; q++) {
             char name[16];
-            snprintf(name, sizeof name, "w%u", 12 * layer + q);
+            snprintf(name, sizeof name, "w%u", QUBITS * layer + q);
             put(&p, QR_GATE_Y, q, 0, parameter(&p, name));
             put(&p, QR_GATE_Z, q, 0, parameter(&p, name));
         }
-        for (unsigned q = 0; q < 12; q++) put(&p, QR_GATE_CNOT, q, (q + 1) % 12, number(1));
+        for (unsigned q = 0; q < QUBITS; q++) put(&p, QR_GATE_CNOT, q, (q + 1) % QUBITS, number(1));
     }
     fill(&p);
     struct answer a = by(&p, QR_ENGINE_AUTO, qr_isa_best());

@@ -337,6 +337,40 @@ static void beside_cones(void) {
     }
 }
 
+/* The same rotation in many layers, whose rounded matrix is off by the same factor each time: in
+ * single precision errors must add up like random ones, three a gate. After LAYERS X^beta a qubit
+ * has Z = cos(pi LAYERS beta): where this or its derivative is largest, errors of beta do not
+ * count. */
+static void equal_gates(void) {
+    enum { QUBITS = 12, LAYERS = 30, GATES = LAYERS * QUBITS };
+    const double most = sqrt(3.0 * GATES) * 0x1p-24, pi = 3.14159265358979323846;
+    for (unsigned turns = 0; turns < 24; turns++) {
+        struct problem p = {.n_samples = 1, .n_obs = 1, .c = qr_circuit_new(QUBITS, 0)};
+        struct qr_err err;
+        for (unsigned layer = 0; layer < LAYERS; layer++) {
+            for (unsigned q = 0; q < QUBITS; q++) add_gate(p.c, QR_GATE_X, q, 0, "beta");
+            for (unsigned q = 0; q < QUBITS; q++)
+                add_gate(p.c, QR_GATE_ZZ, q, (q + 1) % QUBITS, "zero");
+        }
+        CHECK(qr_observable_parse("Z0 + Z1 + Z2 + Z3 + Z4 + Z5 + Z6 + Z7 + Z8 + Z9 + Z10 + Z11",
+                                  QUBITS, &p.obs[0], &err) == QR_OK,
+              "%s", err.msg);
+        problem_room(&p, 0);
+        p.theta[0] = turns * 0.5 / LAYERS;
+        p.direction[0] = p.scale[0] = 1;
+        struct qr_sim_options o = {
+            .precision = QR_SINGLE, .isa = qr_isa_best(), .engine = QR_ENGINE_STATEVECTOR};
+        struct answer a = answer_of(&p, p.c, p.obs, &o, 0, NULL);
+        double z = a.z[0] / QUBITS, d = qr_fixed_to_double(a.grad[0]) / (QUBITS * LAYERS * pi);
+        static const double cosines[4] = {1, 0, -1, 0};
+        CHECK(turns % 2 || fabs(z - cosines[turns % 4]) <= most, "%u quarters: %.3g off", turns,
+              z - cosines[turns % 4]);
+        CHECK(turns % 2 == 0 || fabs(d + cosines[(turns + 3) % 4]) <= most,
+              "%u quarters: derivative %.3g off", turns, d + cosines[(turns + 3) % 4]);
+        drop(&p);
+    }
+}
+
 /* Without data the lanes are qubits from 10 on: tiles of 64 cells and more. */
 static void without_data(void) {
     for (uint64_t seed = 1; seed <= 12; seed++) {
@@ -593,6 +627,7 @@ int main(void) {
     without_data();
     structured();
     beside_cones();
+    equal_gates();
     lanes_of_sizes();
     return t_end();
 }

@@ -10,6 +10,7 @@
 #include "observable/qubits.h"
 #include "sim/cones/cones_impl.h"
 #include "sim/density/density.h"
+#include "sim/statevector/statevector.h"
 #include "sim/streaming/streaming.h"
 
 /* Weight of the work per step relative to the work per sample in the search for an order: about 1 /
@@ -18,9 +19,12 @@
 /* Time per multiply-add of the cones engine relative to the other engines: its numbers are float64,
  * and its contractions are small. */
 #define SLOWER 5.0
-/* Multiply-adds of the other engines per amplitude and gradient: for a fused gate, and the minimum
- * of the streaming engine. */
-#define OF_FUSED_GATE 62.0
+/* Multiply-adds in float64 of the other engines per amplitude and gradient: for a fused gate of
+ * each kind (a batch of diagonal gates counts once), and the minimum of the streaming engine. */
+#define OF_MATRIX 62.0
+#define OF_TURN 15.0
+#define OF_BATCH 40.0
+#define OF_MOVE 4.0
 #define OF_STREAMING 800.0
 /* Largest factor that a long search was seen to save over a quick one. */
 #define SEARCH_GAINS 2.0
@@ -315,9 +319,21 @@ static double build_other_engine_cost(struct qr_sim_plan *p, const struct qr_cir
                                       const struct qr_observable *obs, size_t n_obs) {
     if (p->n_channels) return qr_noisy_cost(p, c);
     if (c->n_qubits > QR_FUSED_QUBITS) return INFINITY;
+    p->structured = qr_statevector_is_structured(p);
     qr_plan_fuse(p, c, 1, NULL);
-    double of_amplitude = OF_FUSED_GATE * (double)p->n_fused;
+    double of_amplitude = 0;
+    for (size_t i = 0; i < p->n_fused; i++) {
+        const struct qr_fused_gate *g = &p->fused[i];
+        bool again = i && g->kind == QR_FUSED_PHASE && p->fused[i - 1].kind == QR_FUSED_PHASE &&
+                     p->fused[i - 1].batch == g->batch;
+        of_amplitude += g->kind == QR_FUSED_MATRIX ? OF_MATRIX
+                        : g->kind == QR_FUSED_TURN ? OF_TURN
+                        : g->kind == QR_FUSED_MOVE ? OF_MOVE
+                        : again                    ? 0
+                                                   : OF_BATCH;
+    }
     qr_plan_unfuse(p);
+    p->structured = false;
     if (of_amplitude > OF_STREAMING && qr_streaming_engine.plan(p, c, obs, n_obs)) {
         qr_streaming_engine.plan_free(p);
         qr_plan_unfuse(p);

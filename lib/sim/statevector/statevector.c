@@ -204,17 +204,26 @@ static bool branches_in(const struct qr_sim_plan *p, const struct qr_circuit *c)
     return false;
 }
 
+/* Without data all samples have one value, which lanes of samples would compute 16 times. */
+static bool lanes_are_qubits(const struct qr_sim_plan *p) {
+    return !p->lanes_are_samples ||
+           (!p->n_columns && !p->n_channels && p->n >= QR_QUBIT_LANES_MIN_QUBITS);
+}
+
+bool qr_statevector_is_structured(const struct qr_sim_plan *p) {
+    return lanes_are_qubits(p) && !p->n_channels;
+}
+
 static bool statevector_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
                              const struct qr_observable *obs, size_t n_obs) {
     if (p->n_channels && !qr_trajectories_are_allowed(p)) return false;
     struct qr_statevector *v = qr_xcalloc(1, sizeof *v);
     p->statevector = v;
-    /* Without data all samples have one value, which lanes of samples would compute 16 times. */
-    if (!p->n_columns && !p->n_channels && p->n >= QR_QUBIT_LANES_MIN_QUBITS) {
+    if (lanes_are_qubits(p)) {
         p->lanes_are_samples = false;
         p->cell_bits = p->n - QR_LANE_BITS;
     }
-    p->structured = !p->lanes_are_samples && !p->n_channels;
+    p->structured = qr_statevector_is_structured(p);
     v->tile_bits =
         p->lanes_are_samples || p->cell_bits < QR_TILE_BITS ? p->cell_bits : QR_TILE_BITS;
     if (branches_in(p, c)) v->tile_bits = p->cell_bits; /* Their probabilities are of all cells. */

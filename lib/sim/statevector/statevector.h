@@ -7,4 +7,7 @@
 
 extern const struct qr_sim_engine qr_statevector_engine;
 
+/* Whether this engine would fuse the circuit by structure. */
+bool qr_statevector_is_structured(const struct qr_sim_plan *p);
+
 #endif
