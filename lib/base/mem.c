@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/cgroup.h"
@@ -76,6 +77,7 @@ void *qr_xaligned(size_t bytes) {
 
 enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **ret_p,
                           struct qr_err *err) {
+    enum { HUGE_PAGE = 2 << 20 };
     enum { SMALL = 1 << 16 }; /* below, the limit is not read: that takes longer than the work */
     const char *by = NULL;
     size_t total;
@@ -91,9 +93,12 @@ enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **r
                        (unsigned long long)limit, by);
     void *p = NULL;
     size_t rounded = (total + 63) & ~(size_t)63;
-    if (posix_memalign(&p, 64, rounded ? rounded : 64) != 0)
+    bool huge = total >= 2 * HUGE_PAGE;
+    if (posix_memalign(&p, huge ? HUGE_PAGE : 64, rounded ? rounded : 64) != 0)
         return qr_fail(err, QR_RESOURCE_EXHAUSTED,
                        "%s need %zu bytes, which the system cannot allocate", what, total);
+    /* A state vector is read in pieces of 128 bytes that lie far apart. */
+    if (huge) (void)madvise(p, rounded & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
     memset(p, 0, rounded ? rounded : 64);
     *ret_p = p;
     return QR_OK;

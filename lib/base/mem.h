@@ -40,7 +40,8 @@ QR_NEW char *qr_xasprintf(const char *fmt, ...) QR_PRINTF(1, 2);
 /* 64-byte aligned, zeroed; aborts when memory is exhausted. */
 QR_NEW void *qr_xaligned(size_t bytes);
 
-/* Allocates a large array, 64-byte aligned and zeroed.
+/* Allocates a large array, 64-byte aligned and zeroed; from 4 MiB on with huge pages, if the system
+ * has them.
  *
  * Args:     count, bytes   elements, bytes of each
  *           what           plural noun for messages ("state vectors")

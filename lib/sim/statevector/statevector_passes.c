@@ -300,10 +300,16 @@ static void forward_passes(struct qr_sweep *r, size_t first, size_t end) {
     }
 }
 
+static void clear_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *slot) {
+    size_t cells = (size_t)1 << r->v->tile_bits;
+    (void)slot;
+    memset(r->ws->phi + item * cells * r->p->cell_bytes, 0, cells * r->p->cell_bytes);
+}
+
 /* Sets phi to |0...0>; applies the fixed gates if their state is kept. */
 static void sweep_start_state(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
-    memset(r->ws->phi, 0, p->cell_bytes << p->cell_bits);
+    qr_sweep_items(r, tile_count(r), clear_item);
     for (unsigned l = 0; l < (p->lanes_are_samples ? QR_LANES : 1); l++)
         qr_element_set(p, r->ws->phi, l, 1);
     if (!r->v->first_pass) return;
