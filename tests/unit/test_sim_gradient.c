@@ -62,6 +62,24 @@ static const enum qr_gate_kind structured_kinds[] = {
     QR_GATE_X,  QR_GATE_Y,  QR_GATE_Z,    QR_GATE_H,    QR_GATE_Z, QR_GATE_PHASED_X,
     QR_GATE_CZ, QR_GATE_ZZ, QR_GATE_CNOT, QR_GATE_SWAP, QR_GATE_Z};
 
+/* One batch of diagonal gates: of a parameter, then of data, on each qubit and each pair. */
+static void add_diagonal(struct qr_circuit *c) {
+    struct qr_err err;
+    for (unsigned k = 0; k < 4 * c->n_qubits; k++) {
+        unsigned q = k / 4;
+        struct qr_gate g = {.kind = k & 2 ? QR_GATE_ZZ : QR_GATE_Z,
+                            .n_targets = k & 2 ? 2 : 1,
+                            .n_args = 1,
+                            .targets = {(uint16_t)q},
+                            .args = {{QR_ARG_DATA, 0.6, q}}};
+        if (k & 2) g.targets[1] = (uint16_t)((q + 1) % c->n_qubits);
+        if (!(k & 1))
+            g.args[0] = (struct qr_gate_arg){QR_ARG_PARAMETER, 0.7,
+                                             (uint32_t)qr_circuit_param(c, k & 4 ? "w1" : "w0")};
+        CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
+    }
+}
+
 /* Layers of the gates that the statevector engine has steps for, few others between them, on five
  * qubits: parameters, data and constants. */
 static struct qr_circuit *structured_circuit(uint64_t seed, unsigned n_gates) {
@@ -75,10 +93,12 @@ static struct qr_circuit *structured_circuit(uint64_t seed, unsigned n_gates) {
         /* The same kind for some gates in a row. */
         struct qr_gate g = {.kind = structured_kinds[(i / 4 * 5 + seed) % COUNT(structured_kinds)]};
         if (u[0] < 0.08) g.kind = QR_GATE_XX;
+        if (i == n_gates / 2) add_diagonal(c);
         const struct qr_gate_info *info = qr_gate_info(g.kind);
         g.n_targets = info->n_targets;
         g.n_args = info->n_args;
-        g.targets[0] = (uint16_t)(u[1] * QUBITS);
+        /* Often on the same qubit as the gate before: data after parameters. */
+        g.targets[0] = i && u[6] < 0.4 ? c->gates[i - 1].targets[0] : (uint16_t)(u[1] * QUBITS);
         if (g.n_targets == 2)
             g.targets[1] =
                 (uint16_t)((g.targets[0] + 1 + (unsigned)(u[2] * (QUBITS - 1))) % QUBITS);
@@ -87,7 +107,7 @@ static struct qr_circuit *structured_circuit(uint64_t seed, unsigned n_gates) {
             struct qr_gate_arg *a = &g.args[k];
             *a = (struct qr_gate_arg){QR_ARG_CONSTANT, u[4] < 0.3 ? 1 : 2 * u[4] - 1, 0};
             if (g.kind == QR_GATE_CNOT || g.kind == QR_GATE_SWAP) a->scale = 1, g.global_shift = 0;
-            else if (u[5] < 0.15) *a = (struct qr_gate_arg){QR_ARG_DATA, u[4] + 0.5, i % QUBITS};
+            else if (u[5] < 0.2) *a = (struct qr_gate_arg){QR_ARG_DATA, u[4] + 0.5, i % QUBITS};
             else if (u[5] < 0.7) {
                 snprintf(name, sizeof name, "w%u", i / (1 + i % 2));
                 *a = (struct qr_gate_arg){QR_ARG_PARAMETER, u[4] + 0.5,
