@@ -163,10 +163,26 @@ static void cgroup_apply_memory_limit(struct qr_cgroup *c, const char *root, con
     c->memory_by = by;
 }
 
+/* unit_ns: of the time in the file. */
+static void cgroup_read_throttling(const char *root, const char *folder, const char *time,
+                                   uint64_t unit_ns, struct qr_cgroup *c) {
+    struct qr_throttling t = {0};
+    if (!c->reads_throttling ||
+        !cgroup_read_number(root, folder, "/cpu.stat", time, &t.throttled_ns) ||
+        t.throttled_ns > UINT64_MAX / unit_ns)
+        return;
+    t.throttled_ns *= unit_ns;
+    if (t.throttled_ns > c->throttling.throttled_ns &&
+        cgroup_read_number(root, folder, "/cpu.stat", "nr_periods", &t.periods) &&
+        cgroup_read_number(root, folder, "/cpu.stat", "nr_throttled", &t.throttled_periods))
+        c->throttling = t;
+}
+
 static void cgroup_read_cpu_v1(const char *root, const char *folder, struct qr_cgroup *c) {
     char quota[64], period[64];
     if (!cgroup_read_first_line(root, folder, "/cpu.cfs_quota_us", quota, sizeof quota)) return;
     if (!c->cpu_version) c->cpu_version = 1;
+    cgroup_read_throttling(root, folder, "throttled_time", 1, c);
     if (cgroup_read_first_line(root, folder, "/cpu.cfs_period_us", period, sizeof period))
         cgroup_apply_quota(c, quota, period, "cgroup v1, cpu.cfs_quota_us");
 }
@@ -190,6 +206,7 @@ static void cgroup_read_v2(const char *root, const char *folder, struct qr_cgrou
         const char *period = cgroup_cut_at(text, ' ');
         if (!c->cpu_version) c->cpu_version = 2;
         cgroup_apply_quota(c, text, period, "cgroup v2, cpu.max");
+        cgroup_read_throttling(root, folder, "throttled_usec", 1000, c);
     }
     if (cgroup_read_first_line(root, folder, "/cpuset.cpus.effective", text, sizeof text))
         cgroup_apply_cpuset(c, text, "cgroup v2, cpuset.cpus.effective");
@@ -306,6 +323,11 @@ static void cgroup_read_all(const char *root, struct qr_cgroup *c) {
 
 void qr_cgroup_read(const char *root, struct qr_cgroup *ret) {
     *ret = (struct qr_cgroup){.memory_bytes = UINT64_MAX};
+    cgroup_read_all(root, ret);
+}
+
+void qr_cgroup_read_throttling(const char *root, struct qr_cgroup *ret) {
+    *ret = (struct qr_cgroup){.memory_bytes = UINT64_MAX, .reads_throttling = true};
     cgroup_read_all(root, ret);
 }
 

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/cgroup.h"
@@ -32,8 +33,10 @@ struct pool_thread {
 };
 
 struct qr_pool {
-    unsigned size;
-    cpu_set_t cpus;              /* affinity of the pool's creator; empty: unknown */
+    atomic_uint requested;
+    /* Written by the owner between loops, with the lock held: */
+    atomic_uint size;
+    cpu_set_t cpus;              /* affinity of the pool's owner; empty: unknown */
     struct pool_thread *threads; /* size - 1; all but thread is guarded by lock */
     pthread_mutex_t lock;
     /* work: a loop began. done, for waiting callers: the last helper left a loop, or an inner loop
@@ -41,7 +44,6 @@ struct qr_pool {
     pthread_cond_t work, done;
     /* Guarded by lock: */
     struct pool_loop *newest;
-    bool stop;
 };
 
 struct pool_thread_arg {
@@ -106,9 +108,10 @@ static void pool_move_sleepers(struct qr_pool *p) {
 }
 
 /* Called with the lock held. */
-static void pool_sleep_until_work(struct qr_pool *p, struct pool_thread *s) {
-    s->asleep = true;
+static void pool_sleep_until_work(struct qr_pool *p, unsigned worker) {
+    p->threads[worker - 1].asleep = true;
     pthread_cond_wait(&p->work, &p->lock);
+    struct pool_thread *s = &p->threads[worker - 1]; /* the array may have moved */
     s->asleep = false;
     if (s->kept_off) pthread_setaffinity_np(pthread_self(), sizeof p->cpus, &p->cpus);
     s->kept_off = false;
@@ -122,10 +125,10 @@ static void *pool_thread_main(void *arg) {
     snprintf(name, sizeof name, "qring-pool-%u", a.worker % 1000);
     pthread_setname_np(pthread_self(), name);
     pthread_mutex_lock(&p->lock);
-    while (!p->stop) {
+    while (a.worker < p->size) {
         struct pool_loop *l = pool_find_open_loop(p);
         if (l) pool_help_loop(p, l, a.worker);
-        else pool_sleep_until_work(p, &p->threads[a.worker - 1]);
+        else pool_sleep_until_work(p, a.worker);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -140,36 +143,60 @@ static void block_set(sigset_t *ret) {
 }
 
 struct qr_pool *qr_pool_new(unsigned n_threads) {
-    QR_ASSERT(n_threads >= 1);
     struct qr_pool *p = qr_xcalloc(1, sizeof *p);
-    p->size = n_threads;
-    p->threads = qr_xcalloc(n_threads, sizeof *p->threads);
-    if (pthread_getaffinity_np(pthread_self(), sizeof p->cpus, &p->cpus) != 0) CPU_ZERO(&p->cpus);
+    p->size = 1;
+    p->requested = n_threads;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);
+    qr_pool_resize(p, n_threads);
+    return p;
+}
+
+/* Sets the size; threads beyond it end once they wake. */
+static void pool_set_size(struct qr_pool *p, unsigned size) {
+    pthread_mutex_lock(&p->lock);
+    QR_ASSERT(!p->newest);
+    /* Threads that this one would create, and those that wake, may run on its CPUs; a cpuset may
+     * have changed since the last call. */
+    if (pthread_getaffinity_np(pthread_self(), sizeof p->cpus, &p->cpus) != 0) CPU_ZERO(&p->cpus);
+    if (size > p->size) {
+        struct pool_thread *more = qr_xcalloc(size - 1, sizeof *more);
+        if (p->size > 1) memcpy(more, p->threads, (p->size - 1) * sizeof *more);
+        free(p->threads);
+        p->threads = more;
+    }
+    p->size = size;
+    pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Starts the threads first..size-1; the pool gets smaller when the system refuses one. */
+static void pool_start_threads(struct qr_pool *p, unsigned first) {
     sigset_t others, before;
     block_set(&others);
     pthread_sigmask(SIG_BLOCK, &others, &before);
-    for (unsigned i = 1; i < n_threads; i++) {
+    for (unsigned i = first; i < p->size; i++) {
         struct pool_thread_arg *a = qr_xmalloc(sizeof *a);
         *a = (struct pool_thread_arg){.pool = p, .worker = i};
         if (pthread_create(&p->threads[i - 1].thread, NULL, pool_thread_main, a) == 0) continue;
         free(a);
-        p->size = i;
-        break;
+        pool_set_size(p, i);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return p;
+}
+
+void qr_pool_resize(struct qr_pool *p, unsigned n_threads) {
+    QR_ASSERT(n_threads >= 1);
+    unsigned before = p->size;
+    pool_set_size(p, n_threads);
+    for (unsigned i = n_threads; i < before; i++) pthread_join(p->threads[i - 1].thread, NULL);
+    pool_start_threads(p, before);
 }
 
 void qr_pool_free(struct qr_pool *p) {
     if (!p) return;
-    pthread_mutex_lock(&p->lock);
-    p->stop = true;
-    pthread_cond_broadcast(&p->work);
-    pthread_mutex_unlock(&p->lock);
-    for (unsigned i = 1; i < p->size; i++) pthread_join(p->threads[i - 1].thread, NULL);
+    qr_pool_resize(p, 1);
     pthread_cond_destroy(&p->done);
     pthread_cond_destroy(&p->work);
     pthread_mutex_destroy(&p->lock);
@@ -177,7 +204,18 @@ void qr_pool_free(struct qr_pool *p) {
     free(p);
 }
 
-unsigned qr_pool_size(const struct qr_pool *p) { return p ? p->size : 1; }
+unsigned qr_pool_size(const struct qr_pool *p) {
+    return p ? atomic_load_explicit(&p->size, memory_order_relaxed) : 1;
+}
+
+void qr_pool_request(struct qr_pool *p, unsigned n_threads) {
+    QR_ASSERT(n_threads >= 1);
+    atomic_store_explicit(&p->requested, n_threads, memory_order_relaxed);
+}
+
+unsigned qr_pool_requested(const struct qr_pool *p) {
+    return p ? atomic_load_explicit(&p->requested, memory_order_relaxed) : 1;
+}
 
 /* Called with the lock held. Waits until all helpers have left the loop. The caller helps in inner
  * loops meanwhile, unless its own loop is an inner one. */
@@ -235,21 +273,25 @@ static unsigned cpu_count_affinity(void) {
 unsigned qr_cpu_limit(void) { return qr_cpu_limit_under("", NULL); }
 
 unsigned qr_cpu_limit_under(const char *root, const char **ret_by) {
+    struct qr_cgroup c;
+    qr_cgroup_read(root, &c);
+    return qr_cpu_limit_of(&c, ret_by);
+}
+
+unsigned qr_cpu_limit_of(const struct qr_cgroup *c, const char **ret_by) {
     static const char *const all[] = {
         "the processors that it may run on, no cgroup found",
         "the processors that it may run on, cgroup v1 sets no lower limit",
         "the processors that it may run on, cgroup v2 sets no lower limit"};
-    struct qr_cgroup c;
-    qr_cgroup_read(root, &c);
     unsigned n = cpu_count_affinity();
-    const char *by = all[c.cpu_version];
-    if (c.cpuset && c.cpuset < n) {
-        n = c.cpuset;
-        by = c.cpuset_by;
+    const char *by = all[c->cpu_version];
+    if (c->cpuset && c->cpuset < n) {
+        n = c->cpuset;
+        by = c->cpuset_by;
     }
-    if (c.cpus > 0 && c.cpus <= n - 1) { /* the quota, rounded up, is below n */
-        n = (unsigned)c.cpus + ((unsigned)c.cpus < c.cpus);
-        by = c.cpus_by;
+    if (c->cpus > 0 && c->cpus <= n - 1) { /* the quota, rounded up, is below n */
+        n = (unsigned)c->cpus + ((unsigned)c->cpus < c->cpus);
+        by = c->cpus_by;
     }
     if (ret_by) *ret_by = by;
     return n >= 1 ? n : 1;

@@ -26,7 +26,9 @@ static const char *const files[] = {"/sys/fs/cgroup/cpu.max",
                                     "/sys/fs/cgroup/memory.events",
                                     "/proc/meminfo",
                                     "/proc/vmstat",
-                                    "/proc/self/status"};
+                                    "/proc/self/status",
+                                    "/sys/fs/cgroup/cpu.stat",
+                                    "/sys/fs/cgroup/cpu/cpu.stat"};
 static const char *const folders[] = {"/proc",
                                       "/proc/self",
                                       "/sys",
@@ -88,6 +90,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     QR_ASSERT(threads >= 1 && threads <= most_threads && threads_by);
     QR_ASSERT(qr_memory_available_under(root, bytes) <= bytes);
     (void)qr_memory_kills_under(root);
+    struct qr_cgroup c;
+    qr_cgroup_read_throttling(root, &c);
+    QR_ASSERT(qr_cpu_limit_of(&c, NULL) == threads);
     parts_free(part, n);
     return 0;
 }

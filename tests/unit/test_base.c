@@ -386,6 +386,26 @@ static void test_pool(void) {
     CHECK(qr_cpu_limit() >= 1);
 }
 
+/* A pool that grows and shrinks, from 1 to 8 threads and back in every step. */
+static void test_pool_resize(void) {
+    struct qr_pool *p = qr_pool_new(1);
+    for (unsigned k = 0; k < 64; k++) {
+        static struct pool_ctx c;
+        memset(&c, 0, sizeof c);
+        c.size = k % 8 * 5 % 8 + 1;
+        qr_pool_resize(p, c.size);
+        CHECK(qr_pool_size(p) == c.size, "%u threads, not %u", qr_pool_size(p), c.size);
+        for (int round = 0; round < 5; round++) qr_pool_for(p, 1000, hit, &c);
+        int wrong = atomic_load(&c.bad_worker);
+        for (int i = 0; i < 1000; i++) wrong += atomic_load(&c.hits[i]) != 5;
+        CHECK(wrong == 0, "%d of %u threads", wrong, c.size);
+    }
+    CHECK(qr_pool_requested(p) == 1 && qr_pool_requested(NULL) == 1);
+    qr_pool_request(p, 7);
+    CHECK(qr_pool_requested(p) == 7);
+    qr_pool_free(p);
+}
+
 /* Tasks that call for loops of their own: all of every loop is done, and by the time that the
  * call returns. */
 struct nest {
@@ -487,6 +507,7 @@ int main(void) {
     test_files();
     test_memory();
     test_pool();
+    test_pool_resize();
     test_pool_nested();
     test_pool_helps();
     test_log();

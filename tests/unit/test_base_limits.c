@@ -30,6 +30,8 @@ static unsigned cpus;
 static const char *const names[] = {"/sys/fs/cgroup/cpu.max",
                                     "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
                                     "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
+                                    "/sys/fs/cgroup/cpu.stat",
+                                    "/sys/fs/cgroup/cpu/cpu.stat",
                                     "/sys/fs/cgroup/memory.max",
                                     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
                                     "/sys/fs/cgroup/memory.current",
@@ -45,6 +47,8 @@ enum {
     V2_CPU,
     V1_QUOTA,
     V1_PERIOD,
+    V2_CPU_STAT,
+    V1_CPU_STAT,
     V2_MEMORY,
     V1_MEMORY,
     V2_USED,
@@ -233,6 +237,42 @@ static void kills(void) {
     remove_all();
 }
 
+static void throttling(void) {
+    static const char v2[] = "usage_usec 9\nnr_periods 40\nnr_throttled 30\nthrottled_usec 7\n",
+                      v1[] = "nr_periods 50\nnr_throttled 20\nthrottled_time 7001\n";
+    static const struct {
+        const char *v2, *v1;
+        struct qr_throttling want;
+    } row[] = {
+        {NULL, NULL, {0, 0, 0}},
+        {v2, NULL, {40, 30, 7000}},
+        {NULL, v1, {50, 20, 7001}},
+        {v2, v1, {50, 20, 7001}}, /* the longer */
+        {"nr_periods 40\nnr_throttled 30\n", NULL, {0, 0, 0}},
+        {"nr_throttled 30\nthrottled_usec 7\n", NULL, {0, 0, 0}},
+        {"nr_periods 40\nthrottled_usec 7\n", NULL, {0, 0, 0}},
+        {"nr_periods -1\nnr_throttled 30\nthrottled_usec 7\n", NULL, {0, 0, 0}},
+        {"nr_periods 1\nnr_throttled 1\nthrottled_usec 18446744073709551615\n", NULL, {0, 0, 0}},
+    };
+    for (size_t i = 0; i < COUNT(row); i++) {
+        struct qr_cgroup c;
+        remove_all();
+        put(V2_CPU, "max 100000\n");
+        put(V1_QUOTA, "-1\n");
+        if (row[i].v2) put(V2_CPU_STAT, row[i].v2);
+        if (row[i].v1) put(V1_CPU_STAT, row[i].v1);
+        qr_cgroup_read_throttling(root, &c);
+        CHECK(memcmp(&c.throttling, &row[i].want, sizeof row[i].want) == 0,
+              "row %zu: %llu of %llu periods, %llu ns", i,
+              (unsigned long long)c.throttling.throttled_periods,
+              (unsigned long long)c.throttling.periods,
+              (unsigned long long)c.throttling.throttled_ns);
+        qr_cgroup_read(root, &c);
+        CHECK(c.throttling.throttled_ns == 0, "row %zu: not asked for", i);
+    }
+    remove_all();
+}
+
 /* Makes the folders of a file that is to be. */
 static void make_folders(char *path) {
     for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')); at++) {
@@ -301,10 +341,13 @@ static void failing(unsigned n_threads, uint64_t n_bytes) {
             uint64_t m = qr_memory_limit_under(root, NULL);
             uint64_t left = qr_memory_available_under(root, m);
             struct qr_memory_kills kills = qr_memory_kills_under(root);
+            struct qr_cgroup c;
+            qr_cgroup_read_throttling(root, &c);
             bool reached = n_calls >= k;
             fail_at = 0;
             CHECK(left <= m && kills.group == 0 && kills.machine == 0, "call %ld fails: %llu left",
                   k, (unsigned long long)left);
+            CHECK(c.throttling.throttled_ns == 0 || c.throttling.periods > 0, "call %ld fails", k);
             CHECK(n >= n_threads && n <= 64 && m >= n_bytes && m <= physical,
                   "call %ld fails: %u threads, %llu bytes", k, n, (unsigned long long)m);
             if (!reached) break;
@@ -372,6 +415,13 @@ static void threads(void) {
               qr_pool_size(p), n);
         qr_pool_for(p, 1000, add, &sum);
         CHECK(atomic_load(&sum.of_all) == 499500 && atomic_load(&sum.strangers) == 0);
+        qr_pool_resize(p, 1);
+        threads_left = n;
+        qr_pool_resize(p, 4);
+        CHECK(qr_pool_size(p) == (unsigned)n + 1, "%u threads of 4 after a resize",
+              qr_pool_size(p));
+        qr_pool_for(p, 1000, add, &sum);
+        CHECK(atomic_load(&sum.of_all) == 999000 && atomic_load(&sum.strangers) == 0);
         qr_pool_free(p);
     }
 }
@@ -386,6 +436,7 @@ int main(void) {
     memory();
     available();
     kills();
+    throttling();
     trees();
     threads();
     remove_all();
