@@ -124,7 +124,7 @@ static void group_differentiate(const struct qr_sim_bound *b, struct density_wor
     w.r = r;
     w.lambda = ws->lambda;
     group_run(&w);
-    for (unsigned i = 0; i < b->plan->density->n_slots; i++) {
+    for (unsigned i = 0; i < ws->n_slots; i++) {
         qr_fixed_add(ret, ws->slots[i].derivative, QR_TRANSFER);
         memset(ws->slots[i].derivative, 0, QR_TRANSFER * sizeof *ret);
     }
@@ -228,9 +228,8 @@ static void density_set_samples(struct density_workspace *ws, const double *x, s
 }
 
 /* The pool, where threads share a sample. */
-static struct qr_pool *density_pool(const struct qr_sim_plan *p, struct qr_pool *pool) {
-    return p->density->n_slots > 1 && pool && qr_pool_size(pool) <= p->density->n_slots ? pool
-                                                                                        : NULL;
+static struct qr_pool *density_pool(const struct density_workspace *ws, struct qr_pool *pool) {
+    return ws->n_slots > 1 && pool && qr_pool_size(pool) <= ws->n_slots ? pool : NULL;
 }
 
 static void density_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
@@ -242,7 +241,7 @@ static void density_forward(const struct qr_sim_bound *b, struct qr_sim_workspac
     const struct qr_density *d = p->density;
     (void)gradient, (void)direction;
     density_set_samples(ws, x, x_stride, n_samples);
-    ws->pool = density_pool(p, pool);
+    ws->pool = density_pool(ws, pool);
     for (size_t s = 0; s < n_samples; s++) {
         double *z = ret_z + s * p->n_readouts;
         sample_start(d, ws->r);
@@ -263,11 +262,11 @@ static bool density_backward(const struct qr_sim_bound *b, struct qr_sim_workspa
     memset(ws->derivatives, 0, d->n_groups * QR_TRANSFER * sizeof *ws->derivatives);
     if (p->n_params) memset(ws->params, 0, p->n_params * sizeof *ws->params);
     if (p->wanted) memset(ret_dx, 0, ws->n_samples * p->n_columns * sizeof *ret_dx);
-    ws->pool = density_pool(p, pool);
+    ws->pool = density_pool(ws, pool);
     for (size_t s = 0; s < ws->n_samples && d->first_needed < d->n_groups; s++)
         sample_backward(b, ws, ws->x + s * p->n_columns, direction + s * p->n_readouts, scale[s],
                         p->wanted ? ret_dx + s * p->n_columns : NULL);
-    for (unsigned i = 0; i < d->n_slots; i++) {
+    for (unsigned i = 0; i < ws->n_slots; i++) {
         bad |= ws->slots[i].bad;
         ws->slots[i].bad = false;
     }
@@ -318,8 +317,9 @@ static void density_buffers(struct qr_buffers *r, struct qr_sim_workspace *works
     qr_buffers_take(r, "kept", (d->n_groups / d->span + 1) * n * sizeof *ws->r, &ws->heads);
     qr_buffers_take(r, "kept", d->span * n * sizeof *ws->r, &ws->inner);
     qr_buffers_take(r, "samples", workspace->max_samples * p->n_columns * sizeof *ws->x, &ws->x);
-    qr_buffers_take(r, "slots", d->n_slots * sizeof *ws->slots, &ws->slots);
-    for (unsigned i = 0; i < d->n_slots && r->code == QR_OK; i++) {
+    ws->n_slots = d->shared ? qr_cpu_limit() : 1;
+    qr_buffers_take(r, "slots", ws->n_slots * sizeof *ws->slots, &ws->slots);
+    for (unsigned i = 0; i < ws->n_slots && r->code == QR_OK; i++) {
         struct density_slot unused, *s = ws->slots ? &ws->slots[i] : &unused;
         qr_buffers_take(r, "slots", chunk, &s->in);
         qr_buffers_take(r, "slots", chunk, &s->out);
@@ -334,7 +334,7 @@ static void density_buffers(struct qr_buffers *r, struct qr_sim_workspace *works
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->scratch, &ws->scratch);
 }
 
-static bool density_in_parallel(const struct qr_sim_plan *p) { return p->density->n_slots == 1; }
+static bool density_in_parallel(const struct qr_sim_plan *p) { return !p->density->shared; }
 
 static size_t density_micro_batch_size(const struct qr_sim_plan *p, size_t batch_size) {
     (void)p, (void)batch_size;

@@ -63,7 +63,7 @@ struct qr_density {
     size_t span;
     struct density_term *terms;
     double *start; /* n * 4: coordinates of the initial state of each qubit */
-    unsigned n_slots;
+    bool shared;   /* threads share a sample, instead of each having its own */
 };
 
 struct qr_density_bound {
@@ -87,6 +87,7 @@ struct density_workspace {
     size_t n_samples;
     double *r, *lambda;
     double *heads, *inner; /* vectors at the start of each span, and before each group of one */
+    unsigned n_slots;      /* threads that the workspace supports */
     struct density_slot *slots;
     qr_fixed *derivatives;    /* n_groups * QR_TRANSFER: sums over the samples */
     double *chain;            /* (most_items + 2) * QR_TRANSFER */

@@ -278,7 +278,7 @@ bool density_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
         d->start[4 * q] = 1;
         d->start[4 * q + 3] = q < c->n_qubits ? 1 : -1;
     }
-    d->n_slots = d->n < DENSITY_SHARED_QUBITS ? 1 : qr_cpu_limit();
+    d->shared = d->n >= DENSITY_SHARED_QUBITS;
     place_terms(d, obs, n_obs, c->n_qubits);
     p->density = d;
     return true;

@@ -32,7 +32,7 @@ static void run_slot(void *ctx, size_t slot, unsigned worker) {
 void qr_sweep_items(struct qr_sweep *r, size_t n, qr_sweep_item_fn fn) {
     struct items it = {.run = r, .fn = fn, .n = n};
     size_t threads = r->pool ? qr_pool_size(r->pool) : 1;
-    if (threads > r->v->n_slots) threads = r->v->n_slots;
+    if (threads > r->ws->n_slots) threads = r->ws->n_slots;
     if (threads > n) threads = n;
     qr_pool_for(threads > 1 ? r->pool : NULL, threads, run_slot, &it);
 }

@@ -22,6 +22,12 @@ static void statevector_slot_buffers(struct qr_buffers *r, const struct qr_sim_p
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->bad_z, &s->bad_z);
 }
 
+static unsigned statevector_slot_count(const struct qr_sim_plan *p) {
+    if (p->statevector->tile_bits == p->cell_bits) return 1;
+    unsigned cpus = qr_cpu_limit();
+    return cpus < 4 ? 4 : cpus;
+}
+
 static void statevector_buffers(struct qr_buffers *r, struct qr_sim_workspace *workspace) {
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = workspace->plan;
@@ -33,8 +39,9 @@ static void statevector_buffers(struct qr_buffers *r, struct qr_sim_workspace *w
     qr_buffers_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
     qr_buffers_take(r, "numbers", v->n_wide * QR_WIDE * sizeof *ws->wide, &ws->wide);
     qr_buffers_take(r, "numbers", p->n_data * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
-    qr_buffers_take(r, "sums", v->n_slots * sizeof *ws->slots, &ws->slots);
-    for (unsigned i = 0; i < v->n_slots && r->code == QR_OK; i++) {
+    ws->n_slots = statevector_slot_count(p);
+    qr_buffers_take(r, "sums", ws->n_slots * sizeof *ws->slots, &ws->slots);
+    for (unsigned i = 0; i < ws->n_slots && r->code == QR_OK; i++) {
         struct qr_sweep_slot unused;
         statevector_slot_buffers(r, p, ws->slots ? &ws->slots[i] : &unused);
     }
@@ -227,11 +234,6 @@ static bool statevector_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
     v->tile_bits =
         p->lanes_are_samples || p->cell_bits < QR_TILE_BITS ? p->cell_bits : QR_TILE_BITS;
     if (branches_in(p, c)) v->tile_bits = p->cell_bits; /* Their probabilities are of all cells. */
-    v->n_slots = 1;
-    if (v->tile_bits < p->cell_bits) {
-        unsigned cpus = qr_cpu_limit();
-        v->n_slots = cpus < 4 ? 4 : cpus;
-    }
     qr_plan_fuse(p, c, 1, NULL);
     qr_plan_passes(p, obs, n_obs);
     qr_trajectories_plan(p);
@@ -259,7 +261,7 @@ static void statevector_plan_free(struct qr_sim_plan *p) {
 static unsigned __int128 statevector_least_bytes(const struct qr_sim_plan *p) {
     const struct qr_statevector *v = p->statevector;
     unsigned __int128 state = ((unsigned __int128)1 << p->cell_bits) * p->cell_bytes;
-    return state * 2 + v->n_slots * (p->cell_bytes * 2 << v->tile_bits);
+    return state * 2 + statevector_slot_count(p) * (p->cell_bytes * 2 << v->tile_bits);
 }
 
 static size_t statevector_micro_batch_size(const struct qr_sim_plan *p, size_t batch_size) {

@@ -83,7 +83,6 @@ struct qr_plan_run {
 /* The part of a plan that belongs to this engine. */
 struct qr_statevector {
     unsigned tile_bits;
-    unsigned n_slots; /* threads that a workspace supports */
     struct qr_plan_step *steps;
     size_t n_steps;
     struct qr_plan_pass *passes;
@@ -150,6 +149,7 @@ struct qr_statevector_workspace {
     unsigned char *start;  /* state before pass first_pass; NULL if first_pass is 0 */
     bool started;          /* start is set */
     double *wide, *narrow; /* n_wide * QR_WIDE, n_data * QR_NARROW */
+    unsigned n_slots;      /* threads that the workspace supports */
     struct qr_sweep_slot *slots;
     qr_fixed *cross;                   /* n_shapes * QR_CROSS */
     qr_fixed *mixed;                   /* n_mixed * max_samples * QR_CROSS */

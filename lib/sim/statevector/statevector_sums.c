@@ -24,7 +24,7 @@ struct qr_sweep qr_statevector_sweep(const struct qr_sim_bound *b,
 double qr_statevector_readout(struct qr_statevector_workspace *ws, size_t at) {
     qr_fixed sum = 0;
     bool bad = false;
-    for (unsigned i = 0; i < ws->head.plan->statevector->n_slots; i++) {
+    for (unsigned i = 0; i < ws->n_slots; i++) {
         sum += ws->slots[i].z[at];
         bad |= ws->slots[i].bad_z[at];
         ws->slots[i].z[at] = 0;
@@ -42,7 +42,7 @@ void qr_statevector_collect_mixed(struct qr_sweep *r) {
         if (p->shapes[i].mixed_slot == QR_NO_SLOT) continue;
         for (size_t k = 0; k < QR_CROSS; k++) {
             qr_fixed sum = 0;
-            for (unsigned s = 0; s < p->statevector->n_slots; s++) {
+            for (unsigned s = 0; s < r->ws->n_slots; s++) {
                 qr_fixed *from = &r->ws->slots[s].cross[i * QR_CROSS + k];
                 sum += *from;
                 /* for derivatives of the micro-batch that do not depend on the sample */
@@ -74,7 +74,7 @@ void qr_statevector_clear_sums(struct qr_statevector_workspace *ws) {
     size_t n = p->n_shapes * QR_CROSS;
     memset(ws->cross, 0, n * sizeof *ws->cross);
     memset(ws->mixed, 0, p->n_mixed * ws->head.max_samples * QR_CROSS * sizeof *ws->mixed);
-    for (unsigned i = 0; i < p->statevector->n_slots; i++) {
+    for (unsigned i = 0; i < ws->n_slots; i++) {
         memset(ws->slots[i].cross, 0, n * sizeof *ws->slots[i].cross);
         if (p->n_sites)
             memset(ws->slots[i].sites, 0, p->n_sites * QR_CROSS * sizeof *ws->slots[i].sites);
@@ -85,7 +85,7 @@ void qr_statevector_clear_sums(struct qr_statevector_workspace *ws) {
 bool qr_statevector_add_slots(struct qr_statevector_workspace *ws) {
     const struct qr_sim_plan *p = ws->head.plan;
     bool bad = false;
-    for (unsigned i = 0; i < p->statevector->n_slots; i++) {
+    for (unsigned i = 0; i < ws->n_slots; i++) {
         bad |= ws->slots[i].bad;
         qr_fixed_add(ws->cross, ws->slots[i].cross, p->n_shapes * QR_CROSS);
     }

@@ -404,7 +404,7 @@ bool qr_trajectories_backward(const struct qr_sim_bound *b, struct qr_statevecto
         rows_backward(b, ws, pool, direction, scale);
     if (errors_need(p)) strengths_backward(b, ws, scale);
     if (!qr_statevector_add_slots(ws) || t->bad) return false;
-    for (unsigned i = 0; i < p->statevector->n_slots; i++)
+    for (unsigned i = 0; i < ws->n_slots; i++)
         qr_fixed_add(t->sites, ws->slots[i].sites, p->n_sites * QR_CROSS);
     for (unsigned k = 0; k < p->n_params; k++) t->by_params[k] = qr_fixed_to_double(t->params[k]);
     qr_statevector_sum_mixed(ws);

@@ -42,8 +42,10 @@ size_t qr_stream_shares(const struct qr_stream *s) {
 }
 
 static unsigned streaming_slot_count(const struct qr_stream *s) {
+    size_t shares = qr_stream_shares(s), least = s->front.m < 14 ? 4 : 1;
+    if (shares == 1) return 1;
     /* Small workspaces may be used by more threads than the CPU limit. */
-    size_t cpus = qr_cpu_limit(), shares = qr_stream_shares(s), least = s->front.m < 14 ? 4 : 1;
+    size_t cpus = qr_cpu_limit();
     if (cpus < least) cpus = least;
     return (unsigned)(cpus < shares ? cpus : shares);
 }
@@ -110,8 +112,9 @@ void qr_stream_workspace_buffers(struct qr_buffers *r, struct qr_sim_workspace *
     size_t max_samples = workspace->max_samples;
     const struct qr_stream *s = p->stream;
     size_t matrix = qr_tail_doubles(s) * sizeof(double);
-    qr_buffers_take(r, "sums", streaming_slot_count(s) * sizeof *ws->slots, &ws->slots);
-    for (unsigned i = 0; i < streaming_slot_count(s) && r->code == QR_OK; i++) {
+    ws->n_slots = streaming_slot_count(s);
+    qr_buffers_take(r, "sums", ws->n_slots * sizeof *ws->slots, &ws->slots);
+    for (unsigned i = 0; i < ws->n_slots && r->code == QR_OK; i++) {
         struct qr_stream_slot unused;
         streaming_slot_buffers(r, p, ws->slots ? &ws->slots[i] : &unused);
     }
@@ -166,7 +169,6 @@ void qr_stream_workspace_begin(struct qr_sim_workspace *workspace) {
     struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
     const struct qr_sim_plan *p = workspace->plan;
     const struct qr_stream *s = p->stream;
-    ws->n_slots = streaming_slot_count(s);
     for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_init(&ws->sum_lock[i], NULL);
     ws->n_pieces = streaming_piece_count(s);
     if (!s->sliced) {
