@@ -30,6 +30,8 @@ struct qr_stepper {
     struct qr_model_state *numbers[2]; /* the second belongs to the second point */
     const double *weights[2];          /* of an idle stepper: weights to prepare from */
     size_t n_derivatives, n_sums, n_lanes;
+    bool parallel;      /* each thread has a lane; else all share the first */
+    unsigned n_threads; /* the pool's, last requested */
     struct lane *lanes;
     qr_fixed *vector; /* the contribution: a lane's layout, then nanoseconds per rank */
     int64_t took_ns;  /* for what was added */
@@ -38,6 +40,7 @@ struct qr_stepper {
     const struct qr_step_work *work; /* of the running work */
     qr_stepper_next_fn *next;
     void *next_ctx;
+    atomic_bool interrupted; /* the work must go on with another number of threads */
 };
 
 /* Number of integers before the derivatives. */
@@ -79,8 +82,9 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     s->n_sums = qr_model_n_sums(opt->model);
     for (size_t i = 0; i < opt->n_points && !opt->idle; i++)
         s->numbers[i] = qr_model_state_new(opt->model);
-    bool many = !opt->idle && qr_model_micro_batches_in_parallel(opt->model);
-    size_t n_lanes = many ? qr_pool_size(opt->pool) : 1;
+    s->parallel = !opt->idle && qr_model_micro_batches_in_parallel(opt->model);
+    s->n_threads = qr_pool_size(opt->pool);
+    size_t n_lanes = s->parallel ? s->n_threads : 1;
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
     s->vector =
         qr_xaligned((n_vector_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
@@ -95,16 +99,18 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     return QR_OK;
 }
 
+static void lane_fini(struct lane *l) {
+    qr_model_workspace_free(l->workspace);
+    free(l->vector);
+    free(l->at_points);
+    free(l->x);
+    free(l->y);
+    free(l->sample);
+}
+
 void qr_stepper_free(struct qr_stepper *s) {
     if (!s) return;
-    for (size_t i = 0; i < s->n_lanes; i++) {
-        qr_model_workspace_free(s->lanes[i].workspace);
-        free(s->lanes[i].vector);
-        free(s->lanes[i].at_points);
-        free(s->lanes[i].x);
-        free(s->lanes[i].y);
-        free(s->lanes[i].sample);
-    }
+    for (size_t i = 0; i < s->n_lanes; i++) lane_fini(&s->lanes[i]);
     for (size_t i = 0; i < s->opt.n_points; i++) qr_model_state_free(s->numbers[i]);
     free(s->lanes);
     free(s->vector);
@@ -231,14 +237,6 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     qr_count(QR_TURNS_TRAINING, 1); /* liveness signal, also from the pool's threads */
 }
 
-static void micro_batch_task(void *ctx, size_t i, unsigned worker) {
-    struct qr_stepper *s = ctx;
-    uint64_t micro_batch;
-    (void)i;
-    if (s->next(s->next_ctx, &micro_batch))
-        run_micro_batch(s, &s->lanes[worker], (size_t)micro_batch);
-}
-
 void qr_stepper_set_rank(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
     QR_ASSERT(rank < n_members && n_members <= QR_MAX_MEMBERS);
     s->opt.rank = rank;
@@ -259,23 +257,6 @@ static void lane_clear(struct qr_stepper *s, struct lane *l) {
 void qr_stepper_clear(struct qr_stepper *s) {
     s->took_ns = 0;
     for (size_t i = 0; i < s->n_lanes; i++) lane_clear(s, &s->lanes[i]);
-}
-
-void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
-                     qr_stepper_next_fn *next, void *ctx) {
-    int64_t began_ns = qr_now_ns(s->opt.clock), span_ns = qr_span_begin();
-    uint64_t micro_batch;
-    s->next = next;
-    s->next_ctx = ctx;
-    s->work = w;
-    if (qr_model_micro_batches_in_parallel(s->opt.model))
-        qr_pool_for(s->opt.pool, n_left, micro_batch_task, s);
-    else
-        while (next(ctx, &micro_batch)) run_micro_batch(s, &s->lanes[0], (size_t)micro_batch);
-    int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
-    s->took_ns += took_ns;
-    qr_span_end(span_ns, QR_SPAN_COMPUTE, NULL, 0);
-    qr_count_time(QR_COMPUTE_TIME, took_ns);
 }
 
 /* Integers per task of a long sum. */
@@ -307,6 +288,85 @@ static void lane_merge(struct qr_stepper *s, struct lane *first, struct lane *l)
     first->coverage = qr_coverage_sum(first->coverage, l->coverage);
     l->used = true;
     lane_clear(s, l);
+}
+
+/* ---- another number of threads ---- */
+
+static bool stepper_must_resize(const struct qr_stepper *s) {
+    return qr_pool_requested(s->opt.pool) != s->n_threads;
+}
+
+/* Gives each of the n_threads a lane, or as many as there is memory for. */
+static void stepper_add_lanes(struct qr_stepper *s, unsigned n_threads) {
+    struct qr_err err;
+    if (n_threads <= s->n_lanes) return;
+    s->lanes = qr_xreallocarray(s->lanes, n_threads, sizeof *s->lanes);
+    for (; s->n_lanes < n_threads; s->n_lanes++) {
+        struct lane *l = &s->lanes[s->n_lanes];
+        *l = (struct lane){0};
+        if (lane_init(s, l, &err) == QR_OK) continue;
+        lane_fini(l);
+        break;
+    }
+}
+
+/* Removes the last lane; its integers go to the first. */
+static void stepper_remove_lane(struct qr_stepper *s) {
+    struct lane *first = &s->lanes[0], *l = &s->lanes[--s->n_lanes];
+    if (l->used) lane_merge(s, first, l);
+    if (l->micro_batch_ns > first->micro_batch_ns) first->micro_batch_ns = l->micro_batch_ns;
+    lane_fini(l);
+}
+
+/* Follows a request for another number of threads, between two loops. */
+static enum qr_code stepper_resize(struct qr_stepper *s, struct qr_err *err) {
+    unsigned n_threads = s->n_threads = qr_pool_requested(s->opt.pool);
+    /* A workspace has room for the CPUs that there were when it was made. */
+    for (size_t i = 0; n_threads > qr_pool_size(s->opt.pool) && i < s->n_lanes; i++) {
+        struct lane *l = &s->lanes[i];
+        if (!l->workspace) continue;
+        qr_model_workspace_free(l->workspace);
+        l->workspace = NULL;
+        QR_TRY(qr_model_workspace_new(s->opt.model, &l->workspace, err));
+    }
+    if (!s->parallel) return qr_pool_resize(s->opt.pool, n_threads), QR_OK;
+    stepper_add_lanes(s, n_threads);
+    qr_pool_resize(s->opt.pool, s->n_lanes < n_threads ? (unsigned)s->n_lanes : n_threads);
+    while (s->n_lanes > qr_pool_size(s->opt.pool)) stepper_remove_lane(s);
+    return QR_OK;
+}
+
+/* ---- work ---- */
+
+static void micro_batch_task(void *ctx, size_t i, unsigned worker) {
+    struct qr_stepper *s = ctx;
+    uint64_t micro_batch;
+    (void)i;
+    if (stepper_must_resize(s)) atomic_store_explicit(&s->interrupted, true, memory_order_relaxed);
+    else if (s->next(s->next_ctx, &micro_batch))
+        run_micro_batch(s, &s->lanes[worker], (size_t)micro_batch);
+}
+
+enum qr_code qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
+                             qr_stepper_next_fn *next, void *ctx, struct qr_err *err) {
+    int64_t began_ns = qr_now_ns(s->opt.clock), span_ns = qr_span_begin();
+    uint64_t micro_batch;
+    s->next = next;
+    s->next_ctx = ctx;
+    s->work = w;
+    do {
+        s->interrupted = false;
+        if (stepper_must_resize(s)) QR_TRY(stepper_resize(s, err));
+        if (s->parallel) qr_pool_for(s->opt.pool, n_left, micro_batch_task, s);
+        else
+            while (!(s->interrupted = stepper_must_resize(s)) && next(ctx, &micro_batch))
+                run_micro_batch(s, &s->lanes[0], (size_t)micro_batch);
+    } while (s->interrupted);
+    int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
+    s->took_ns += took_ns;
+    qr_span_end(span_ns, QR_SPAN_COMPUTE, NULL, 0);
+    qr_count_time(QR_COMPUTE_TIME, took_ns);
+    return QR_OK;
 }
 
 void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector,
@@ -354,9 +414,10 @@ void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w,
     struct strided t = {.n = n_micro_batches > rank ? (n_micro_batches - rank - 1) / n + 1 : 0,
                         .first = rank,
                         .stride = n};
+    struct qr_err err;
     atomic_init(&t.next, 0);
     qr_stepper_clear(s);
-    qr_stepper_work(s, w, t.n, next_strided, &t);
+    QR_ASSERT(qr_stepper_work(s, w, t.n, next_strided, &t, &err) == QR_OK);
     qr_stepper_sum(s, w->kind, ret_vector, ret_coverage);
 }
 

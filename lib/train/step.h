@@ -14,8 +14,12 @@
  *           times, then qr_stepper_sum; qr_stepper_clear before the next. Micro-batches are added
  *           one by one, by all threads of the pool, until `next` returns none, so a contribution
  *           can be interrupted and continued, also in another generation (group/elastic.md).
- * Memory    all allocated by qr_stepper_new; a step allocates nothing.
- * Threads   one at a time.
+ * Memory    all allocated by qr_stepper_new; a step allocates nothing, unless another number of
+ *           threads was requested.
+ * Resizing  qr_stepper_work follows a request to the pool (qr_pool_request) before its first
+ *           micro-batch and between any two: threads, and lanes with their workspaces, are added or
+ *           removed, and the integers of a removed lane go to another.
+ * Threads   one at a time, the pool's owner.
  */
 #ifndef QR_TRAIN_STEP_H
 #define QR_TRAIN_STEP_H
@@ -79,10 +83,12 @@ void qr_stepper_clear(struct qr_stepper *s);
  *
  * Args:     n_left  at most this many
  *           next    returns the next micro-batch; called on any of the pool's threads
+ * Errors:   RESOURCE_EXHAUSTED: no memory for a workspace of another number of threads
  */
 typedef bool qr_stepper_next_fn(void *ctx, uint64_t *ret_micro_batch);
-void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
-                     qr_stepper_next_fn *next, void *ctx);
+QR_MUST_CHECK enum qr_code qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w,
+                                           size_t n_left, qr_stepper_next_fn *next, void *ctx,
+                                           struct qr_err *err);
 /* Sums the lanes.
  *
  * Args:     ret_vector  the stepper's, valid until the next sum
@@ -91,7 +97,8 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_
                     struct qr_coverage *ret_coverage);
 /* Longest time of a micro-batch so far; 0: none yet. */
 int64_t qr_stepper_micro_batch_ns(const struct qr_stepper *s);
-/* Computes without a group: the micro-batches b with b mod n_members = rank. */
+/* Computes without a group: the micro-batches b with b mod n_members = rank. For a pool that gets
+ * no requests. */
 void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w,
                         const qr_fixed **ret_vector, struct qr_coverage *ret_coverage);
 /* Unpacks the read-out counts of a summed vector. */

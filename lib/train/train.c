@@ -93,7 +93,7 @@ static enum qr_code run_reduction(struct train_run *r, const struct qr_step_work
     if (!votes) {
         c.n = qr_stepper_vector_length(r->stepper, w->kind);
         c.n_by_rank = r->view.n_members;
-        if (left) qr_stepper_work(r->stepper, w, left, take_micro_batch, g);
+        if (left) QR_TRY(qr_stepper_work(r->stepper, w, left, take_micro_batch, g, err));
         qr_group_expect(g, qr_stepper_micro_batch_ns(r->stepper));
         send_pod_time(r);
         qr_stepper_sum(r->stepper, w->kind, &c.vector, &c.coverage);

@@ -60,7 +60,7 @@ enum qr_code qr_validation_pass_evaluate(struct qr_validation_pass *h, const str
     atomic_store(&h->next, 0);
     qr_stepper_clear(h->stepper);
     qr_stepper_prepare(h->stepper, s->weights);
-    qr_stepper_work(h->stepper, &w, h->n, validation_next, h);
+    QR_TRY(qr_stepper_work(h->stepper, &w, h->n, validation_next, h, err));
     if (atomic_load(&h->next) < h->n)
         return qr_fail(err, QR_CANCELLED, "stopped on request during an evaluation");
     qr_stepper_sum(h->stepper, w.kind, &sum, &coverage);

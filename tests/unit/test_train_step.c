@@ -83,15 +83,51 @@ static void elsewhere(struct qr_stepper *s) {
     const qr_fixed *got;
     struct qr_coverage coverage;
     size_t n_micro_batches = 5;
+    struct qr_err err;
     qr_stepper_set_rank(s, 0, 1);
     size_t n = qr_stepper_vector_length(s, QR_REDUCTION_TRAIN) - 1;
     qr_stepper_clear(s);
     truth(&all, 0, 1, want);
     atomic_store(&next, 0);
     for (int i = 0; i < 200 && atomic_load(&next) < n_micro_batches; i++)
-        qr_stepper_work(s, &all, 200, take_elsewhere, &n_micro_batches);
+        CHECK(qr_stepper_work(s, &all, 200, take_elsewhere, &n_micro_batches, &err) == QR_OK);
     qr_stepper_sum(s, QR_REDUCTION_TRAIN, &got, &coverage);
     CHECK(memcmp(got, want, n * sizeof *got) == 0, "by other threads");
+}
+
+/* Requests from tasks: 1, 2, 5, 5, 2, 1 ... threads while the micro-batches are taken, by other
+ * threads than this one where there are any: so the integers are in lanes that are removed. */
+static struct qr_pool *pool;
+static bool take_and_resize(void *ctx, uint64_t *ret_micro_batch) {
+    if (qr_pool_size(pool) > 1 && pthread_equal(pthread_self(), here))
+        return qr_sleep_ns(QR_MS / 10), false;
+    size_t i = atomic_fetch_add(&next, 1);
+    if (i < *(size_t *)ctx) qr_pool_request(pool, (unsigned)(i * i) % 5 + 1);
+    *ret_micro_batch = i;
+    return i < *(size_t *)ctx;
+}
+static void resized(struct qr_stepper *s) {
+    const struct qr_step_work all = {.kind = QR_REDUCTION_TRAIN, .range = {0, TRAINED}};
+    qr_fixed want[MOST + QR_VECTOR_SUMS] = {0};
+    const qr_fixed *got;
+    struct qr_coverage coverage;
+    struct qr_err err;
+    size_t n_micro_batches = qr_stepper_micro_batches(s, &all);
+    qr_stepper_set_rank(s, 0, 1);
+    size_t n = qr_stepper_vector_length(s, QR_REDUCTION_TRAIN) - 1;
+    truth(&all, 0, 1, want);
+    for (unsigned most = 0; most < 5; most++) {
+        qr_stepper_clear(s);
+        atomic_store(&next, 0);
+        for (int i = 0; i < 200 && atomic_load(&next) < n_micro_batches; i++)
+            CHECK(qr_stepper_work(s, &all, 200, take_and_resize, &n_micro_batches, &err) == QR_OK);
+        CHECK(atomic_load(&next) >= n_micro_batches, "%zu micro-batches", atomic_load(&next));
+        qr_stepper_sum(s, QR_REDUCTION_TRAIN, &got, &coverage);
+        CHECK(memcmp(got, want, n * sizeof *got) == 0, "with other numbers of threads");
+        qr_pool_request(pool, most + 1);
+        check(s, "after it", QR_REDUCTION_TRAIN, 0, TRAINED, 0, 1);
+        CHECK(qr_pool_size(pool) == most + 1, "%u threads, not %u", qr_pool_size(pool), most + 1);
+    }
 }
 
 static void sequence(unsigned threads, bool frozen) {
@@ -121,6 +157,8 @@ static void sequence(unsigned threads, bool frozen) {
         data.x[9 * INPUTS] = nan_before;
         if (threads > 1) elsewhere(s);
     }
+    pool = opt.pool;
+    resized(s);
     qr_stepper_free(s);
     qr_pool_free(opt.pool);
     qr_model_free(model);
