@@ -45,6 +45,11 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_MICRO_BATCHES, COUNT, "qring_micro_batches_total", "",                                    \
       "Micro-batches that this worker computed.")                                                  \
     X(QR_SAMPLES, COUNT, "qring_samples_total", "", "Samples that this worker computed.")          \
+    X(QR_THREADS, GAUGE, "qring_threads", "", "Threads that compute.")                             \
+    X(QR_CPU_LIMIT, REAL, "qring_cpu_limit", "",                                                   \
+      "CPUs that this pod may use: quota, CPU set or affinity.")                                   \
+    X(QR_THROTTLED_TIME, SECONDS, "qring_throttled_seconds_total", "",                             \
+      "Time in which the CPU limit stopped threads of this pod, summed over CPUs.")                \
     X(QR_PEERS_CONNECTED, GAUGE, "qring_peers_connected", "",                                      \
       "Peers with an open control connection.")                                                    \
     X(QR_MEMBERS, GAUGE, "qring_members", "",                                                      \

@@ -190,9 +190,16 @@ struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
     return qr_memory_estimate(&n);
 }
 
-static enum qr_code check_memory_limit(const struct qr_workload *w, struct qr_err *err) {
+/* For a process with two workers and all libraries. */
+static struct qr_memory_estimate memory_at_most(const struct qr_workload *w) {
     const struct qr_memory_process any = {.workers = 2, .tls = true, .hdf5 = true, .bucket = true};
-    struct qr_memory_estimate need = qr_workload_memory(w, &any);
+    return qr_workload_memory(w, &any);
+}
+
+uint64_t qr_workload_need(const struct qr_workload *w) { return memory_at_most(w).total; }
+
+static enum qr_code check_memory_limit(const struct qr_workload *w, struct qr_err *err) {
+    struct qr_memory_estimate need = memory_at_most(w);
     const char *by;
     uint64_t limit = qr_memory_limit_under("", &by);
     uint64_t available = qr_memory_available_under("", limit);

@@ -60,6 +60,9 @@ void qr_workload_fini(struct qr_workload *w);
 struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
                                              const struct qr_memory_process *process);
 
+/* The bytes that qr_workload_load compares with the limit. */
+uint64_t qr_workload_need(const struct qr_workload *w);
+
 /* Checks that the job can be trained, before anything is written. INVALID_ARGUMENT: early stopping
  * or a logged value without validation data. */
 QR_MUST_CHECK enum qr_code qr_workload_check_training(const struct qr_workload *w,

@@ -21,6 +21,8 @@ static atomic_int exit_code = 143;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct qr_group *stop_group;
 static struct qr_publisher *publisher;
+static bool (*stop_look)(void *ctx);
+static void *stop_look_ctx;
 
 /* State of the end, once decided. Its lock is never held during a wait. */
 static struct {
@@ -64,11 +66,22 @@ static void arm_stop_watchdog(int64_t bound_ns) {
     pthread_mutex_unlock(&end.lock);
 }
 
+/* Called with the lock held. */
+static void interrupt_training(void) {
+    if (stop_group) qr_group_interrupt(stop_group);
+    qr_publisher_publish_now(publisher);
+}
+
+static void stop_call_look(void) {
+    pthread_mutex_lock(&lock);
+    if (stop_look && stop_look(stop_look_ctx)) interrupt_training();
+    pthread_mutex_unlock(&lock);
+}
+
 static void request_stop(void) {
     arm_stop_watchdog(QR_STOP_ASK_NS);
     pthread_mutex_lock(&lock);
-    if (stop_group) qr_group_interrupt(stop_group);
-    qr_publisher_publish_now(publisher);
+    interrupt_training();
     pthread_mutex_unlock(&lock);
     arm_stop_watchdog(QR_STOP_BOUND_NS + QR_STOP_PUBLISH_NS + QR_STOP_ASK_NS);
 }
@@ -91,7 +104,7 @@ static void *signal_thread(void *unused) {
     sigemptyset(&tick);
     sigaddset(&tick, qr_watchdog_signal());
     pthread_sigmask(SIG_UNBLOCK, &tick, NULL);
-    while (!await_signal(PULSE_MS)) continue;
+    while (!await_signal(PULSE_MS)) stop_call_look();
     atomic_store(&requested, true);
     request_stop();
     bool twice = await_second_signal();
@@ -143,6 +156,13 @@ void qr_stop_begin_part(int code, const struct qr_stop_part *part) {
 void qr_stop_exit_code(int code) { atomic_store(&exit_code, code); }
 void qr_stop_set_short(bool on) { atomic_store(&short_grace, on); }
 bool qr_stop_requested(void) { return atomic_load(&requested); }
+
+void qr_stop_set_look(bool (*look)(void *ctx), void *ctx) {
+    pthread_mutex_lock(&lock);
+    stop_look = look;
+    stop_look_ctx = ctx;
+    pthread_mutex_unlock(&lock);
+}
 
 void qr_stop_set_publisher(struct qr_publisher *p) {
     pthread_mutex_lock(&lock);

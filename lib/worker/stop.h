@@ -40,6 +40,10 @@ QR_MUST_CHECK enum qr_code qr_stop_start(struct qr_err *err);
 void qr_stop_exit_code(int code); /* exit code after a stop request [143] */
 /* Returns whether a stop was requested. */
 bool qr_stop_requested(void);
+/* Sets a function that the signal thread calls twice a second until a stop is requested; NULL
+ * before ctx is freed. It must not block. True: what a stop request does with the group and the
+ * publisher, without the time limits of one. */
+void qr_stop_set_look(bool (*look)(void *ctx), void *ctx);
 /* Sets the short limit (QR_STOP_SHORT_NS), until there are weights to write. Before training a
  * store may hang; while steps are computed a micro-batch may take minutes, and the goodbye is sent
  * already. */

@@ -387,6 +387,7 @@ static enum qr_code worker_train(struct worker *w, struct qr_err *err) {
                 "computing with %u threads instead of %u: the system allows no more (ulimit -u, "
                 "the pod's pids, ulimit -v); the result is the same",
                 qr_pool_size(w->pool), w->load.n_threads);
+    worker_follow_pod(w);
     const struct qr_train_options opt = {
         .job = w->job,
         .canonical = &w->canonical,
@@ -413,7 +414,7 @@ static enum qr_code worker_train(struct worker *w, struct qr_err *err) {
         .begins_ctx = w->profiler,
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
-    enum qr_code code = qr_train_run(&opt, &result, err);
+    enum qr_code code = worker_pod_error(w, qr_train_run(&opt, &result, err), err);
     qr_profiler_finish(w->profiler);
     qr_stop_set_short(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
@@ -514,6 +515,7 @@ static bool worker_cleanup(struct worker *w, int exit_code) {
     qr_profiler_close(w->profiler);
     qr_group_close(w->group);
     qr_link_tls_free(w->tls);
+    worker_unfollow_pod(w);
     qr_pool_free(w->pool);
     qr_stop_begin_part(exit_code, &parts[OUTPUTS]);
     if (w->has_outputs) ended = qr_outputs_fini(&w->outputs);

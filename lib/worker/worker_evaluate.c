@@ -12,11 +12,10 @@
 /* Interval at which stop requests and /healthz are served. */
 static const int64_t turn_ns = 50 * QR_MS, least_interval_ns = 10 * QR_MS;
 
-static bool evaluator_stopping(void *ctx) { return (void)ctx, qr_stop_requested(); }
+static bool evaluator_stopping(void *ctx) { return qr_stop_requested() || worker_pod_refuses(ctx); }
 
 static void evaluator_pause(void *ctx, int64_t ns) {
-    (void)ctx;
-    for (int64_t left_ns = ns; left_ns > 0 && !qr_stop_requested(); left_ns -= turn_ns)
+    for (int64_t left_ns = ns; left_ns > 0 && !evaluator_stopping(ctx); left_ns -= turn_ns)
         qr_sleep_ns(left_ns < turn_ns ? left_ns : turn_ns);
 }
 
@@ -58,6 +57,7 @@ enum qr_code worker_evaluate(struct worker *w, struct qr_err *err) {
     QR_TRY(worker_await_port(w, worker_open_http, err));
     QR_TRY(qr_checkpoint_folder_open(w->outputs.checkpoints_url, &place, err));
     w->pool = qr_pool_new(w->load.n_threads);
+    worker_follow_pod(w);
     const struct qr_evaluator_options opt = {
         .place = &place.at,
         .load = &w->load,
@@ -77,7 +77,7 @@ enum qr_code worker_evaluate(struct worker *w, struct qr_err *err) {
         .computing = evaluator_computing,
         .show = evaluator_show,
     };
-    enum qr_code code = qr_evaluator_run(&opt, err);
+    enum qr_code code = worker_pod_error(w, qr_evaluator_run(&opt, err), err);
     w->outputs.ended_well = code == QR_OK;
     qr_checkpoint_folder_close(&place);
     return code;

@@ -3,6 +3,8 @@
 #ifndef QR_WORKER_WORKER_IMPL_H
 #define QR_WORKER_WORKER_IMPL_H
 
+#include <stdatomic.h>
+
 #include "base/pool.h"
 #include "group/group.h"
 #include "job/canonical.h"
@@ -14,8 +16,19 @@
 #include "output/publisher.h"
 #include "worker/watchdog.h"
 #include "worker/settings.h"
+#include "worker/thread_count.h"
 #include "worker/tls.h"
 #include "worker/worker.h"
+
+/* State of the signal thread, which looks at the pod's limits; count, n_logged and reason are set
+ * before its first look. */
+struct worker_resize {
+    struct qr_thread_count count;
+    unsigned n_logged;
+    struct qr_buf reason; /* of the last request to the pool */
+    struct qr_err err;    /* complete before refused is set */
+    atomic_bool refused;  /* the memory limit is below the need */
+};
 
 struct worker {
     struct qr_settings settings;
@@ -30,6 +43,7 @@ struct worker {
     struct qr_link_tls *tls; /* NULL: plaintext */
     struct qr_group *group;
     struct qr_pool *pool;
+    struct worker_resize resize;
     struct qr_http *http;
     struct qr_profiler *profiler; /* NULL: not enabled */
     struct qr_publisher *publisher;
@@ -60,6 +74,15 @@ enum qr_code worker_over_budget(struct worker *w, const struct qr_train_result *
 
 /* Runs an evaluator, until the run that it watches has ended. */
 QR_MUST_CHECK enum qr_code worker_evaluate(struct worker *w, struct qr_err *err);
+
+/* Follows the pod's limits from now on: w->pool, while a stepper works with it. */
+void worker_follow_pod(struct worker *w);
+void worker_unfollow_pod(struct worker *w);
+/* True: the memory limit is below the need, so the worker must end; any thread. */
+bool worker_pod_refuses(const struct worker *w);
+/* The code and error of a worker that ended with `code`: those of the refusal, if that was the
+ * reason. */
+enum qr_code worker_pod_error(const struct worker *w, enum qr_code code, struct qr_err *err);
 
 /* Chooses address and TLS: w->listen, w->tls, w->local. */
 QR_MUST_CHECK enum qr_code worker_choose_address(struct worker *w, struct qr_err *err);
