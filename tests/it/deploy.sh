@@ -185,6 +185,38 @@ done
 grep '^qring_' "$work/families" >"$work/ours"
 grep -oE '\bqring_[a-z_]+' deploy/README.md | sort -u >"$work/named"
 check "and each that a worker has is in deploy/README.md: $(comm -23 "$work/ours" "$work/named" | paste -sd' ')" test -z "$(comm -23 "$work/ours" "$work/named")"
+# On no panel, because a number of one process tells little there: its place and identity, and what grows with other metrics.
+cat >"$work/hidden" <<'END'
+process_start_time_seconds
+qring_build_info
+qring_checkpoints_total
+qring_epochs_planned
+qring_evaluated_timestamp_seconds
+qring_evaluations_total
+qring_evaluator
+qring_generation
+qring_index
+qring_member
+qring_micro_batches_total
+qring_parameter_server
+qring_peers_connected
+qring_progress_reports_total
+qring_rank
+qring_steps_total
+qring_tls_accepted_total
+qring_turns_total
+qring_uptime_seconds
+END
+$python - "$work/on_panels" <<'P'
+import json, re, sys
+panels = json.load(open("deploy/kustomize/monitoring/dashboard.json", encoding="utf-8"))["panels"]
+shown = {m for p in panels for t in p.get("targets", []) for m in re.findall(r"\b(?:qring|process)_[a-z_]+", t["expr"])}
+open(sys.argv[1], "w").write("".join(m + "\n" for m in sorted(shown)))
+P
+check "each metric is on a panel of the dashboard, or named here: $(sort "$work/hidden" "$work/on_panels" | comm -13 - "$work/families" | paste -sd' ')" \
+    test -z "$(sort "$work/hidden" "$work/on_panels" | comm -13 - "$work/families")"
+check "and none that is named here: $(comm -12 "$work/hidden" "$work/on_panels" | paste -sd' ')" test -z "$(comm -12 "$work/hidden" "$work/on_panels")"
+check "or that is gone: $(comm -23 "$work/hidden" "$work/families" | paste -sd' ')" test -z "$(comm -23 "$work/hidden" "$work/families")"
 check "the dashboard: JSON, panels with what they show, none twice, none on another" $python - <<'P'
 import json
 d = json.load(open("deploy/kustomize/monitoring/dashboard.json", encoding="utf-8"))
