@@ -83,7 +83,7 @@ enum qr_code qr_wrap(struct qr_err *err, const char *fmt, ...) QR_ERR_REQUIRED Q
 /* "INVALID_ARGUMENT" … ; "?" for a number outside the enum. Static. */
 const char *qr_code_name(enum qr_code code);
 
-/* The process exit code that belongs to an error (deploy/README.md lists them): 0 for QR_OK;
+/* The process exit code that belongs to an error (deploy/runbook.md lists them): 0 for QR_OK;
  * 2 usage or job file (INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED,
  * RESOURCE_EXHAUSTED, UNIMPLEMENTED, UNAUTHENTICATED), 3 FAILED_PRECONDITION (refused by the job's
  * leader), 4 bad data (DATA_LOSS, OUT_OF_RANGE), 5 OVER_BUDGET, 138 "please retry" (UNAVAILABLE,

@@ -23,7 +23,7 @@ _STOP_SECONDS = (30.0, 5.0)
 _TICK_SECONDS = 0.1
 _TAIL_LINES = 200
 
-# Exit codes are those of deploy/README.md. Others below 128 are permanent, and unknown here.
+# Exit codes are those of deploy/runbook.md. Others below 128 are permanent, and unknown here.
 _CODES = {
     1: Code.INTERNAL,
     2: Code.INVALID_ARGUMENT,
