@@ -79,6 +79,7 @@ replays  := $(fuzzers:%=%.replay)
 its      := $(sort $(wildcard tests/it/*.sh))
 faults   := $(sort $(wildcard tests/faults/rows_*.py)) tests/faults/covered
 proxy    := $(patsubst %.c,$(B)/%,$(wildcard tests/faults/proxy.c))
+others   := $(addprefix $(B)/tests/upgrade/,next later bits)
 lints    := tests/lint/run tests/lint/selftest
 analysed := $(patsubst %.c,$(B)/deep/%.found,$(lib_c) $(wildcard cmd/*/*.c))
 models   := $(wildcard tests/model/check.sh)
@@ -156,7 +157,7 @@ check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 	$(Q)QR_LOGS=$(B)/check tests/run $(checked)
 
 ## make test         tests for one machine, under 10 min on two cores; LONG=1: all; SAN=address,undefined or SAN=thread: with sanitizers
-test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(shared) $(proxy) $(lib_o)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
+test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(shared) $(proxy) $(lib_o)) $(if $(filter %/instructions.sh,$(suite)),$(counted)) $(if $(filter %/upgrade.sh,$(suite)),$(others))
 	$(Q)$(if $(later),echo "left to make test LONG=1: $(later)")
 	$(Q)tests/run $(suite)
 
@@ -363,6 +364,17 @@ $(replays): %.replay: %.o $(B)/tests/fuzz/replay.o $(libqring)
 	$(Q)$(link)
 $(fuzzers): %: %.o $(libqring)
 	$(Q)$(CC) -fsanitize=fuzzer,address $^ $(libs) -o $@
+
+# Workers of other versions, for tests/it/upgrade.sh: the next protocol, with fields that this version does not know; the one
+# after, which does not speak this version's; and one that computes other bits.
+$(B)/tests/upgrade/next: version := -DQR_PROTOCOL_MIN=5 -DQR_PROTOCOL_MAX=6
+$(B)/tests/upgrade/later: version := -DQR_PROTOCOL_MIN=6 -DQR_PROTOCOL_MAX=7
+$(B)/tests/upgrade/bits: version := -DQR_CONTRACT_VERSION='"v2"'
+$(others): lib/membership/member_hello.c lib/job/canonical.c tests/upgrade/next.c lib/format/message.h $(libqring) $$(call objs,cmd/qringd)
+	@mkdir -p $@.parts
+	$(if $(Q),@echo "  LD    $@")
+	$(Q)for c in $(filter %.c,$^); do $(CC) $(flags) $(version) -c $$c -o $@.parts/$$(basename $$c .c).o || exit 1; done
+	$(Q)$(CC) $(ldopt) $(LDFLAGS) $@.parts/*.o $(filter %.o,$^) $(libqring) -Wl,--wrap=qr_message_encode $(libs) -o $@
 
 # Man pages and completions are made from the help texts of the programs.
 $(B)/share/.made: $(progs) $(wildcard cmd/share/*) lib/api/qring.h deploy/jobs/job.schema.json lib/VERSION

@@ -8,8 +8,8 @@
  * Decode    of untrusted bytes: at most QR_MESSAGE_MAX_BYTES; every length, count, string (UTF-8,
  *           no control characters) and number is checked; memory is bounded against unknown-field
  *           amplification. DATA_LOSS says what is wrong; *ret is then unspecified.
- * Unknown   fields and enum values of later versions are skipped; unknown kinds are rejected. The
- *           protocol number guards against both.
+ * Unknown   fields of later versions are skipped; unknown kinds and enum values are rejected. The
+ *           protocol number guards against them.
  * Threads   any; pure functions.
  * Source    membership/protocol.md §2 to §5; message_decode.c lists protobuf-c's pitfalls.
  */
@@ -23,9 +23,14 @@
 #include "base/ip.h"
 #include "base/text.h"
 
+/* The protocol versions of this program (membership/protocol.md §3). The Makefile builds workers of
+ * later versions for tests/it/upgrade.sh. */
+#ifndef QR_PROTOCOL_MAX
+#define QR_PROTOCOL_MIN 5
+#define QR_PROTOCOL_MAX 5
+#endif
+
 enum {
-    QR_PROTOCOL_MIN = 5,
-    QR_PROTOCOL_MAX = 5,
     QR_MESSAGE_MAX_BYTES = 65536,
     QR_INCARNATION_BYTES = 16,
     QR_MESSAGE_MAX_FIELDS = 128, /* fields of a job in a hello */
