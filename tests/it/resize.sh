@@ -123,7 +123,7 @@ if ! mkdir "$v1/$group" 2>/dev/null || ! echo 200000 >"$v1/$group/cpu.cfs_quota_
     rmdir "$v1/$group" 2>/dev/null
     skip "the kernel's cgroup v1 has no CPU quota here, or is read-only"; end
 fi
-in_group() { sh -c 'echo $$ >"$1/tasks" && shift && exec "$@"' sh "$v1/$group" "$@"; }
+in_group() { exec sh -c 'echo $$ >"$1/tasks" && shift && exec "$@"' sh "$v1/$group" "$@"; }
 port=$(free_ports 1)
 metric() { $python -c 'import sys, urllib.request
 for line in urllib.request.urlopen("http://127.0.0.1:%s/metrics" % sys.argv[1]).read().decode().split("\n"):
