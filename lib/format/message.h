@@ -26,8 +26,8 @@
 /* The protocol versions of this program (membership/protocol.md §3). The Makefile builds workers of
  * later versions for tests/it/upgrade.sh. */
 #ifndef QR_PROTOCOL_MAX
-#define QR_PROTOCOL_MIN 5
-#define QR_PROTOCOL_MAX 5
+#define QR_PROTOCOL_MIN 6
+#define QR_PROTOCOL_MAX 6
 #endif
 
 enum {

@@ -95,16 +95,17 @@ enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *
                        c->step, digest, c->digest);
     for (int i = 0; i < 5; i++)
         snprintf(text[i], sizeof text[i], "%s%" PRIu64, i ? "" : FORMAT_NAME, numbers[i]);
-    const struct qr_metadata own[] = {
-        {"format", text[0]},   {"contract", c->contract}, {"job_hash", c->job_hash},
-        {"step", text[1]},     {"epoch", text[2]},        {"reductions", text[3]},
-        {"digest", c->digest}, {"digested", text[4]},     {"crc32c", "00000000"}};
-    size_t n = sizeof own / sizeof *own, begin = ret->n;
+    const struct qr_metadata own[] = {{"format", text[0]},       {"contract", c->contract},
+                                      {"job_hash", c->job_hash}, {"step", text[1]},
+                                      {"epoch", text[2]},        {"reductions", text[3]},
+                                      {"digest", c->digest},     {"digested", text[4]},
+                                      {"crc32c", "00000000"},    {"chain", c->chain}};
+    size_t n = sizeof own / sizeof *own - !*c->chain, begin = ret->n;
     qr_auto(qr_free_p) struct qr_metadata *m = qr_xcalloc(n + c->tensors.n, sizeof *m);
     struct tensor_crc {
         char *key, hex[CRC_CHARS + 1];
     } *crc = qr_xcalloc(c->tensors.n, sizeof *crc);
-    memcpy(m, own, sizeof own);
+    memcpy(m, own, n * sizeof *own);
     for (size_t i = 0; i < c->tensors.n; i++) {
         crc_to_hex(checkpoint_tensor_crc(&c->tensors.v[i]), crc[i].hex);
         crc[i].key = qr_xasprintf("crc32c/%s", c->tensors.v[i].name);
@@ -215,10 +216,11 @@ static enum qr_code checkpoint_read_fields(const struct qr_json *metadata, const
                                            struct qr_checkpoint *c, struct qr_err *err) {
     const char *contract = checkpoint_metadata_text(metadata, "contract"),
                *hash = checkpoint_metadata_text(metadata, "job_hash"),
-               *digest = checkpoint_metadata_text(metadata, "digest");
+               *digest = checkpoint_metadata_text(metadata, "digest"),
+               *chain = checkpoint_metadata_text(metadata, "chain");
     uint64_t digested = 0;
     if (strlen(contract) >= sizeof c->contract || !qr_is_hex(hash, HASH_CHARS) ||
-        !qr_is_hex(digest, DIGEST_CHARS) ||
+        !qr_is_hex(digest, DIGEST_CHARS) || (*chain && !qr_is_hex(chain, HASH_CHARS)) ||
         !qr_parse_u64(checkpoint_metadata_text(metadata, "step"), &c->step) ||
         !qr_parse_u64(checkpoint_metadata_text(metadata, "epoch"), &c->epoch) ||
         !qr_parse_u64(checkpoint_metadata_text(metadata, "reductions"), &c->reductions) ||
@@ -231,6 +233,7 @@ static enum qr_code checkpoint_read_fields(const struct qr_json *metadata, const
     snprintf(c->contract, sizeof c->contract, "%s", contract);
     memcpy(c->job_hash, hash, HASH_CHARS + 1);
     memcpy(c->digest, digest, DIGEST_CHARS + 1);
+    if (*chain) memcpy(c->chain, chain, HASH_CHARS + 1);
     c->n_digested = digested <= c->tensors.n ? (size_t)digested : 0;
     return QR_OK;
 }

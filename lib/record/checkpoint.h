@@ -4,7 +4,7 @@
  * Use       qr_checkpoint_save publishes a state, qr_checkpoint_load finds the newest one of a job,
  *           qr_checkpoint_peek reads LATEST only. The codecs below work on bytes alone.
  * File      safetensors, F64, named by job hash, step and digest. The metadata have format,
- *           contract, job hash, step, epoch, reductions and digest, and the crc32c of
+ *           contract, job hash, step, epoch, reductions, digest and chain, and the crc32c of
  *           each tensor and of the whole file (computed with zeros in its place). No time, host,
  *           generation or number of workers: equal states give equal bytes. Any changed bit is
  *           detected, and the message names the damaged section.
@@ -30,6 +30,7 @@ struct qr_checkpoint {
     char job_hash[65], contract[24];
     uint64_t step, epoch, reductions;
     char digest[33];           /* of the state, hex */
+    char chain[65];            /* of the line that led to it, hex (chain.h); "": none */
     struct qr_tensors tensors; /* owned; in the file's order */
     size_t n_digested;         /* the digest covers this many tensors, from the first */
 };

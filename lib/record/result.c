@@ -67,6 +67,10 @@ void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
 
 void qr_step_json(const struct qr_step_line *l, struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, 0);
+    if (l->text.n) {
+        qr_buf_put(ret, l->text.p, l->text.n);
+        return;
+    }
     qr_json_open(&w, '{');
     qr_json_key_i64(&w, "step", (int64_t)l->step);
     qr_json_key_i64(&w, "epoch", (int64_t)l->epoch);
@@ -77,6 +81,8 @@ void qr_step_json(const struct qr_step_line *l, struct qr_buf *ret) {
     result_put_values(&w, l->metrics, l->n_metrics);
     result_put_values(&w, l->logged, l->n_logged);
     qr_json_close(&w, '}');
+    if (*l->state_digest) qr_json_key_string(&w, "state_digest", l->state_digest);
+    if (*l->chain) qr_json_key_string(&w, "chain", l->chain);
     qr_json_close(&w, '}');
     qr_buf_puts(ret, "\n");
 }

@@ -58,6 +58,9 @@ struct qr_step_line {
     /* Values of the job's logged expressions, after the metrics; null when not finite */
     const struct qr_named_value *logged;
     size_t n_logged;
+    /* Digest of the state after the line, and the line's chain (chain.h), hex; "": not known */
+    char state_digest[33], chain[65];
+    struct qr_bytes text; /* what qr_step_json appends; empty: not made yet */
 };
 /* Histogram of read-outs: buckets of equal width over [-bound, bound]; the last bucket includes its
  * right edge. */
@@ -83,7 +86,8 @@ struct qr_step_detail {
     const struct qr_step_line *before;
     size_t n_before;
 };
-/* Appends {"step":1,"epoch":1,"kind":"TRAIN","samples":64,"loss":…,"metrics":{"accuracy":…}}\n */
+/* Appends {"step":1,"epoch":1,"kind":"TRAIN","samples":64,"loss":…,"metrics":{"accuracy":…},
+ * "state_digest":"…","chain":"…"}\n */
 void qr_step_json(const struct qr_step_line *l, struct qr_buf *ret);
 
 #endif

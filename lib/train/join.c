@@ -21,11 +21,14 @@ void train_prepare(struct train_run *r) {
 
 void train_swap(struct train_run *r, const uint8_t digest[16]) {
     struct qr_state s = r->state;
+    struct qr_buf text = r->text;
     double *gradient = r->gradient;
     r->state = r->spare;
     r->spare = s;
     r->gradient = r->next_gradient;
     r->next_gradient = gradient;
+    r->text = r->next_text;
+    r->next_text = text;
     memcpy(r->digest, digest, sizeof r->digest);
     qr_stepper_clear(r->stepper);
     train_prepare(r);
@@ -53,6 +56,9 @@ void train_begin_state(const struct train_run *r, struct qr_state *s) {
     const struct qr_train_options *opt = r->opt;
     qr_state_fini(s);
     qr_state_init(s, r->job, opt->model);
+    char data_hash[2 * QR_SHA256_BYTES + 1];
+    qr_hex(opt->data->digest, QR_SHA256_BYTES, data_hash);
+    qr_chain_begin(opt->canonical->hex, data_hash, s->contract, s->chain);
     if (opt->resume) qr_state_copy(s, opt->resume);
     else if (opt->initial) memcpy(s->weights, opt->initial, s->n_params * sizeof *s->weights);
     else qr_model_init(opt->model, r->job->seed, s->weights);

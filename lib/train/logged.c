@@ -51,6 +51,13 @@ static size_t logged_copy(const struct qr_job *job, const struct qr_model *m,
     return n;
 }
 
+/* "" for zeros. */
+static void set_hex(const uint8_t *bytes, size_t n, char *ret) {
+    static const uint8_t none[QR_CHAIN_BYTES];
+    *ret = 0;
+    if (memcmp(bytes, none, n) != 0) qr_hex(bytes, n, ret);
+}
+
 void qr_logged_line(const struct qr_job *job, const struct qr_model *m,
                     const struct qr_step_values *line, struct qr_named_value *ret_metrics,
                     struct qr_named_value *ret_logged, struct qr_step_line *ret) {
@@ -67,6 +74,8 @@ void qr_logged_line(const struct qr_job *job, const struct qr_model *m,
                                  .n_metrics = n - 1,
                                  .logged = ret_logged,
                                  .n_logged = logged_copy(job, m, line, ret_logged)};
+    set_hex(line->digest, sizeof line->digest, ret->state_digest);
+    set_hex(line->chain, sizeof line->chain, ret->chain);
 }
 
 double qr_logged_epoch(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,

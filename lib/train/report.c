@@ -3,12 +3,46 @@
 #include <string.h>
 
 #include "base/counter.h"
+#include "base/mem.h"
 #include "train/train_impl.h"
+
+static const char line_end[] = "}\n";
+
+void train_chain(struct train_run *r, struct qr_state *s, struct qr_step_values *line) {
+    struct qr_named_value metrics[QR_LINE_VALUES], logged[QR_MAX_LOGGED];
+    struct qr_step_line l;
+    struct qr_buf *text = &r->next_text;
+    char hex[QR_CHAIN_HEX + 1];
+    qr_buf_clear(text);
+    if (!qr_chain_known(r->state.chain)) return;
+    qr_logged_line(r->job, r->opt->model, line, metrics, logged, &l);
+    qr_step_json(&l, text);
+    text->n -= sizeof line_end - 1;
+    qr_chain_next(r->state.chain, qr_buf_view(text), s->chain);
+    memcpy(line->chain, s->chain, sizeof line->chain);
+    qr_hex(s->chain, sizeof s->chain, hex);
+    qr_buf_puts(text, QR_CHAIN_KEY);
+    qr_buf_puts(text, hex);
+    qr_buf_puts(text, "\"");
+    qr_buf_puts(text, line_end);
+}
+
+/* The text of the line that led to the state, unless that line was fetched. */
+static struct qr_bytes text_of(const struct train_run *r, const struct qr_step_line *line) {
+    size_t end = QR_CHAIN_HEX + 1 + sizeof line_end - 1;
+    bool same = *line->chain && r->text.n > end &&
+                memcmp(r->text.p + r->text.n - end, line->chain, QR_CHAIN_HEX) == 0;
+    return same ? qr_buf_view(&r->text) : (struct qr_bytes){0};
+}
 
 static void set_lines(struct train_run *r) {
     for (size_t k = 0; k < r->lines.n; k++)
         qr_logged_line(r->job, r->opt->model, &r->lines.line[k], r->reported_metrics[k],
                        r->reported_logged[k], &r->reported[k]);
+    if (r->lines.n) {
+        struct qr_step_line *last = &r->reported[r->lines.n - 1];
+        last->text = text_of(r, last);
+    }
 }
 
 /* Keras' running means: sums since the epoch began over samples since then. */

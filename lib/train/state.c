@@ -46,6 +46,7 @@ void qr_state_copy_rest(struct qr_state *to, const struct qr_state *from) {
     to->step = from->step;
     to->epoch = from->epoch;
     to->reductions = from->reductions;
+    memcpy(to->chain, from->chain, sizeof to->chain);
     memcpy(to->stop, from->stop, sizeof to->stop);
     memcpy(to->products, from->products,
            (size_t)(from->best - from->products) * sizeof *to->products);

@@ -10,6 +10,7 @@
 #define QR_TRAIN_STATE_H
 
 #include "job/job.h"
+#include "record/chain.h"
 
 enum { QR_STOP_BEST, QR_STOP_WAIT, QR_STOP_BEST_EPOCH, QR_STOP_STOPPED, QR_STOP_COUNTERS };
 
@@ -18,6 +19,8 @@ struct qr_state {
     uint64_t step;       /* updates applied */
     uint64_t epoch;      /* epochs finished */
     uint64_t reductions; /* reductions applied: updates and evaluations; the group counts them */
+    /* Chain of the line that led to this state (record/chain.h); not in the digest */
+    uint8_t chain[QR_CHAIN_BYTES];
     size_t n_params, n_moments, n_products, n_sums;
     double *weights;  /* n_params */
     double *moments;  /* n_moments * n_params */

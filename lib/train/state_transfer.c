@@ -7,7 +7,11 @@
 #include "base/checksum.h"
 #include "base/mem.h"
 
-enum { COUNTERS = 3, LINE_WORDS = 5 + QR_LINE_VALUES + QR_READOUT_BUCKETS };
+enum {
+    COUNTERS = 3,
+    CHAIN_WORDS = QR_CHAIN_BYTES / 8,
+    LINE_WORDS = 5 + QR_LINE_VALUES + QR_READOUT_BUCKETS + QR_XXH3_BYTES / 8 + CHAIN_WORDS
+};
 
 void qr_lines_add(struct qr_lines *l, const struct qr_step_values *t) {
     if (l->n == QR_LINES_KEPT) memmove(l->line, l->line + 1, --l->n * sizeof *l->line);
@@ -15,7 +19,7 @@ void qr_lines_add(struct qr_lines *l, const struct qr_step_values *t) {
 }
 
 static size_t transfer_length(const struct qr_state *s) {
-    size_t words = COUNTERS + s->n_all + QR_STOP_COUNTERS + s->n_params + 2 +
+    size_t words = COUNTERS + CHAIN_WORDS + s->n_all + QR_STOP_COUNTERS + s->n_params + 2 +
                    (size_t)QR_LINES_KEPT * LINE_WORDS;
     return 8 * words + QR_XXH3_BYTES;
 }
@@ -27,6 +31,14 @@ static uint8_t *transfer_put_u64(uint8_t *at, uint64_t v) {
 static uint8_t *transfer_put_doubles(uint8_t *at, const double *v, size_t n) {
     for (size_t i = 0; i < n; i++) at = transfer_put_u64(at, qr_bits_of_double(v[i]));
     return at;
+}
+static uint8_t *transfer_put_bytes(uint8_t *at, const uint8_t *p, size_t n) {
+    memcpy(at, p, n);
+    return at + n;
+}
+static const uint8_t *transfer_get_bytes(const uint8_t *at, uint8_t *ret, size_t n) {
+    memcpy(ret, at, n);
+    return at + n;
 }
 static const uint8_t *transfer_get_u64(const uint8_t *at, uint64_t *ret) {
     *ret = qr_get_u64le(at);
@@ -45,6 +57,7 @@ void qr_transfer_encode(const struct qr_state *s, const double *gradient, const 
     uint8_t *at = transfer_put_u64(begin, s->step);
     at = transfer_put_u64(at, s->epoch);
     at = transfer_put_u64(at, s->reductions);
+    at = transfer_put_bytes(at, s->chain, sizeof s->chain);
     at = transfer_put_doubles(at, s->all, s->n_all);
     at = transfer_put_doubles(at, s->stop, QR_STOP_COUNTERS);
     at = transfer_put_doubles(at, gradient, s->n_params);
@@ -60,6 +73,8 @@ void qr_transfer_encode(const struct qr_state *s, const double *gradient, const 
         at = transfer_put_u64(at, t->ends_epoch);
         at = transfer_put_doubles(at, t->value, QR_LINE_VALUES);
         for (size_t k = 0; k < QR_READOUT_BUCKETS; k++) at = transfer_put_u64(at, t->readouts[k]);
+        at = transfer_put_bytes(at, t->digest, sizeof t->digest);
+        at = transfer_put_bytes(at, t->chain, sizeof t->chain);
     }
     QR_ASSERT((size_t)(at - begin) == n - QR_XXH3_BYTES);
     qr_xxh3(begin, n - QR_XXH3_BYTES, at);
@@ -83,6 +98,8 @@ static const uint8_t *transfer_get_lines(const uint8_t *at, struct qr_lines *ret
         t->ends_epoch = flag != 0;
         at = transfer_get_doubles(at, t->value, QR_LINE_VALUES);
         for (size_t k = 0; k < QR_READOUT_BUCKETS; k++) at = transfer_get_u64(at, &t->readouts[k]);
+        at = transfer_get_bytes(at, t->digest, sizeof t->digest);
+        at = transfer_get_bytes(at, t->chain, sizeof t->chain);
     }
     return at;
 }
@@ -108,6 +125,7 @@ enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions,
     const uint8_t *at = transfer_get_u64(bytes.p, &s.step);
     at = transfer_get_u64(at, &s.epoch);
     at = transfer_get_u64(at, &s.reductions);
+    at = transfer_get_bytes(at, s.chain, sizeof s.chain);
     at = transfer_get_doubles(at, s.all, s.n_all);
     at = transfer_get_doubles(at, s.stop, QR_STOP_COUNTERS);
     qr_state_digest(&s, found);

@@ -1,9 +1,9 @@
 /* train/state_transfer.h — the message that brings a member without the current state up to date:
  * the state, and what is needed to continue reporting it.
  *
- * Bytes     three counters, all numbers of the state, the gradient of its last update, its last
- *           lines, and an XXH3-128 of all that. Not a file format: both sides run the same job, and
- *           the length must be exactly that of this job's state.
+ * Bytes     three counters, chain, all numbers of the state, the gradient of its last update, its
+ *           last lines, and an XXH3-128 of all that. Not a file format: both sides run the same
+ *           job, and the length must be exactly that of this job's state.
  * Threads   any (pure functions).
  */
 #ifndef QR_TRAIN_STATE_TRANSFER_H
@@ -19,6 +19,8 @@ struct qr_step_values {
     bool eval, ends_epoch;
     double value[QR_LINE_VALUES]; /* loss, metrics, then logged values */
     uint64_t readouts[QR_READOUT_BUCKETS];
+    /* Of the state after the line; all 0: not known */
+    uint8_t digest[QR_XXH3_BYTES], chain[QR_CHAIN_BYTES];
 };
 /* The last lines, oldest first. waits: the last line belongs to the current state and is reported
  * when that state is committed. */

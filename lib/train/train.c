@@ -172,8 +172,9 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     if (ends_epoch) check_early_stopping(r);
     s->reductions++;
     int64_t applied_ns = qr_now_ns(r->opt->clock);
-    if (qr_group_compares(r->opt->group)) qr_state_digest(s, digest);
-    else memset(digest, 0, sizeof r->digest);
+    qr_state_digest(s, digest);
+    memcpy(line->digest, digest, sizeof line->digest);
+    train_chain(r, s, line);
     qr_count_time(QR_DIGEST_TIME, qr_now_ns(r->opt->clock) - applied_ns);
     qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
 }
@@ -229,6 +230,12 @@ static void name_run_values(struct train_run *r) {
     qr_logged_register(r->job, r->opt->model);
 }
 
+/* So that no step allocates; a line with longer names grows it once. */
+static void reserve_text(struct qr_buf *text) {
+    QR_ASSERT(qr_buf_grow(text, 512 + 96 * (size_t)QR_LINE_VALUES) != NULL);
+    qr_buf_clear(text);
+}
+
 static enum qr_code run_init(struct train_run *r, const struct qr_train_options *opt,
                              struct qr_err *err) {
     *r = (struct train_run){.opt = opt, .job = opt->job};
@@ -259,6 +266,8 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     r->gradient = qr_xaligned(r->state.n_params * sizeof *r->gradient);
     r->next_gradient = qr_xaligned(r->state.n_params * sizeof *r->next_gradient);
     r->n_batches = qr_batch_count(opt->data->n_train, r->job->train.batch_size);
+    reserve_text(&r->text);
+    reserve_text(&r->next_text);
     train_prepare(r);
     train_show_values(r);
     train_plan(r, opt->epochs ? opt->epochs : opt->job->train.epochs);
@@ -286,6 +295,8 @@ static void run_free(struct train_run *r) {
     qr_state_fini(&r->spare);
     qr_order_fini(&r->order);
     qr_buf_free(&r->bytes);
+    qr_buf_free(&r->text);
+    qr_buf_free(&r->next_text);
     free(r->own_sum);
     qr_update_fini(&r->update);
     free(r->gradient);
@@ -354,6 +365,7 @@ static void fill_result(struct train_run *r, const struct qr_step_work *w,
     uint8_t digest[sizeof r->digest];
     qr_state_digest(s, digest);
     qr_hex(digest, sizeof digest, ret->state_digest);
+    if (qr_chain_known(s->chain)) qr_hex(s->chain, sizeof s->chain, ret->chain);
     ret->params = qr_xcalloc(s->n_params, sizeof *ret->params);
     memcpy(ret->params, final_weights(r), s->n_params * sizeof *ret->params);
 }

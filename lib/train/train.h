@@ -66,6 +66,7 @@ struct qr_train_result {
     struct qr_named_value metrics[2 * QR_MAX_METRICS + QR_MAX_LOGGED]; /* names: model's, job's */
     struct qr_confusion confusion;
     char state_digest[33]; /* hex digest of the last step's state */
+    char chain[65];        /* of the last line of steps.jsonl (record/chain.h), hex; "": none */
     /* n_params: the last state's, or their average where the optimizer keeps one, or the best
      * epoch's where early stopping restores it */
     double *params;

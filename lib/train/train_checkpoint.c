@@ -84,6 +84,7 @@ void qr_state_save(const struct qr_state *s, const struct qr_job *job, const str
     snprintf(c.contract, sizeof c.contract, "%s", s->contract);
     qr_state_digest(s, digest);
     qr_hex(digest, sizeof digest, c.digest);
+    if (qr_chain_known(s->chain)) qr_hex(s->chain, sizeof s->chain, c.chain);
     *ret = c;
 }
 
@@ -95,6 +96,8 @@ enum qr_code qr_state_load(const struct qr_checkpoint *c, const struct qr_job *j
     s.step = c->step;
     s.epoch = c->epoch;
     s.reductions = c->reductions;
+    bool known = qr_unhex(c->chain, s.chain, sizeof s.chain);
+    if (!known) memset(s.chain, 0, sizeof s.chain); /* of before chains */
     enum qr_code code = QR_OK;
     size_t n_digested = walk_state(&w, &s);
     if (strcmp(c->contract, s.contract) != 0)

@@ -23,8 +23,7 @@ struct train_run {
     struct qr_order order;
     uint64_t ordered;    /* the epoch that order is of, + 1 */
     struct qr_buf bytes; /* buffer for transferred states */
-    /* Of the current state; alone, all 0 after an update, since nothing is compared */
-    uint8_t digest[16];
+    uint8_t digest[16];  /* of the current state */
     qr_fixed *own_sum;
     const qr_fixed *sum; /* of the last reduction: own_sum, or, alone, the stepper's */
     struct qr_update update;
@@ -33,6 +32,7 @@ struct train_run {
     size_t n_values;                                                    /* 1 + metrics */
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_lines lines, fetched_lines;
+    struct qr_buf text, next_text; /* of the lines that led to the state and to the spare */
     struct qr_step_line reported[QR_LINES_KEPT];
     struct qr_named_value reported_metrics[QR_LINES_KEPT][QR_LINE_VALUES],
         reported_logged[QR_LINES_KEPT][QR_MAX_LOGGED];
@@ -52,6 +52,9 @@ static inline bool train_leads(const struct train_run *r) { return r->view.rank 
 
 /* ---- report.c ---- */
 
+/* Computes the chain of a line from that of the state before it, for the line and for the state
+ * that it leads to. */
+void train_chain(struct train_run *r, struct qr_state *s, struct qr_step_values *line);
 /* Reports the line that led to the current state, after a reduction from this state has completed;
  * once, and again by a new leader. */
 QR_MUST_CHECK enum qr_code train_report(struct train_run *r, struct qr_err *err);

@@ -10,7 +10,7 @@ sed 's/"name": "qcnn"/"name": "judged"/; s/"metrics": \["accuracy"\]/"metrics": 
 epochs=3000
 run_in 100 "$work/alone.log" "$qringd" "$work/job.json" --epochs $epochs --out "$work/alone" || fail "one worker does not train"
 digest=$(json_string "$work/alone/result.json" state_digest)
-grep '"kind":"EVAL"' "$work/alone/steps.jsonl" >"$work/inline"
+grep '"kind":"EVAL"' "$work/alone/steps.jsonl" | sed 's/,"state_digest.*/}/' >"$work/inline"
 
 # points FILE: the lines of a curve, as training writes them
 points() { sed 's/,"job_hash":"[0-9a-f]\{16\}"}$/}/' "$1"; }

@@ -48,7 +48,7 @@ check "none was rejected: $(grep -h "other settings" "$work"/worker?.log | head 
 
 # A version that computes other bits, and one without a common protocol, in place of worker 1.
 stop 1
-for other in "bits contract is f32-v1 there and f32-v2 here" "later protocol is 5-5 there and 6-7 here"; do
+for other in "bits contract is f32-v1 there and f32-v2 here" "later protocol is 6-6 there and 7-8 here"; do
     words=${other#* }
     : >"$work/worker1.log"
     worker 1 "$versions/${other%% *}" --epochs 1000000 --checkpoints none --out "$work/other"

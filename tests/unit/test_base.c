@@ -162,6 +162,11 @@ static void test_bytes(void) {
     char hex[9];
     qr_hex((const uint8_t *)"\x00\xff\x1a\xb2", 4, hex);
     CHECK(strcmp(hex, "00ff1ab2") == 0);
+    static const char *const odd[] = {"00ff1ab", "00ff1ab21", "00FF1ab2", "00ff1ag2", ""};
+    uint8_t bytes[4] = {1, 2, 3, 4};
+    for (size_t i = 0; i < COUNT(odd); i++)
+        CHECK(!qr_unhex(odd[i], bytes, 4) && bytes[0] == 1, "%s", odd[i]);
+    CHECK(qr_unhex(hex, bytes, 4) && memcmp(bytes, "\x00\xff\x1a\xb2", 4) == 0);
     uint8_t le[8];
     qr_set_u64le(le, UINT64_C(0x0102030405060708));
     CHECK(le[0] == 8 && qr_get_u64le(le) == UINT64_C(0x0102030405060708));

@@ -264,7 +264,42 @@ static void written(void) {
     qr_buf_free(&b);
 }
 
+/* Numbers of usual size are written as printf does: next to powers of ten and two, with few digits
+ * and with 17, and at halves. */
+static void usual_numbers(void) {
+    static const double edges[] = {1e-4,
+                                   0.00099999999999999998,
+                                   0.1,
+                                   0.5,
+                                   1,
+                                   9.5,
+                                   99999999999999.95,
+                                   0x1p53,
+                                   0x1p53 - 1,
+                                   4503599627370497.5,
+                                   0.99999999999999989};
+    struct qr_buf b = {0};
+    uint64_t bits = 1;
+    for (size_t i = 0; i < 300000; i++) {
+        bits = bits * 6364136223846793005u + 1442695040888963407u;
+        uint64_t mixed = bits ^ bits >> 31;
+        double x = i < COUNT(edges) ? edges[i]
+                   : i % 3 == 0
+                       ? qr_double_of_bits((UINT64_C(1006) + mixed % 72) << 52 | bits >> 12)
+                   : i % 3 == 1 ? (double)(mixed % 100000) / (double)(1 + bits % 4096)
+                                : (double)((int64_t)(mixed % 2000001) - 1000000) * 1e-4;
+        char want[64];
+        snprintf(want, sizeof want, fabs(x) > 0x1p53 && fabs(x) < 1e17 ? "%.1f" : "%.17g", x);
+        qr_buf_clear(&b);
+        struct qr_json_writer w = qr_json_writer(&b, 0);
+        qr_json_put_double(&w, x);
+        CHECK(strcmp(qr_buf_string(&b), want) == 0, "%s, not %s", qr_buf_string(&b), want);
+    }
+    qr_buf_free(&b);
+}
+
 int main(void) {
+    usual_numbers();
     refused();
     nesting();
     accepted();

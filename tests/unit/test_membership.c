@@ -67,7 +67,7 @@ static void test_strangers(void) {
     wires[n_wires++] = (struct wire){{b, a}, true};
     handle(a->m, .kind = QR_EVENT_UP, .conn = 3);
     handle(a->m, .kind = QR_EVENT_MESSAGE, .conn = 3, .message = hello);
-    CHECK(strstr(a->log, "protocol is 9-9 there and 5-5 here"), "%s", a->log);
+    CHECK(strstr(a->log, "protocol is 9-9 there and 6-6 here"), "%s", a->log);
     wires[n_wires++] = (struct wire){{b, a}, true};
     handle(b->m, .kind = QR_EVENT_UP, .conn = 4,
            .outgoing = true); /* the peer at a:1 identifies as worker 1 */

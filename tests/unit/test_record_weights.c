@@ -286,6 +286,14 @@ static void results(void) {
                  "10000000000000001,\"metrics\":{\"accuracy\":0.9375}}\n") == 0,
           "%s", qr_buf_string(&b));
     qr_buf_clear(&b);
+    qr_step_json(&(struct qr_step_line){.step = 3, .epoch = 1, .state_digest = "ab", .chain = "cd"},
+                 &b);
+    CHECK(
+        strcmp(qr_buf_string(&b),
+               "{\"step\":3,\"epoch\":1,\"kind\":\"TRAIN\",\"samples\":0,\"loss\":0,\"metrics\":{},"
+               "\"state_digest\":\"ab\",\"chain\":\"cd\"}\n") == 0,
+        "%s", qr_buf_string(&b));
+    qr_buf_clear(&b);
     const struct qr_result r = {.job = "qcnn",
                                 .job_hash = "ab",
                                 .steps = 100,
