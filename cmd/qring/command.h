@@ -29,6 +29,7 @@ int qr_command_evaluate(const struct qr_command *self, int argc, char **argv);
 int qr_command_gradient(const struct qr_command *self, int argc, char **argv);
 int qr_command_sample(const struct qr_command *self, int argc, char **argv);
 int qr_command_validate(const struct qr_command *self, int argc, char **argv);
+int qr_command_verify(const struct qr_command *self, int argc, char **argv);
 int qr_command_status(const struct qr_command *self, int argc, char **argv);
 int qr_command_show(const struct qr_command *self, int argc, char **argv);
 int qr_command_export(const struct qr_command *self, int argc, char **argv);
@@ -39,9 +40,9 @@ int qr_command_certs(const struct qr_command *self, int argc, char **argv);
 int qr_completion(const struct qr_command *all, size_t n, const struct qr_command *self, int argc,
                   char **argv);
 extern const char qr_help_run[], qr_help_sweep[], qr_help_infer[], qr_help_predict[],
-    qr_help_evaluate[], qr_help_gradient[], qr_help_sample[], qr_help_validate[], qr_help_status[],
-    qr_help_show[], qr_help_export[], qr_help_import[], qr_help_weights[], qr_help_certs[],
-    qr_help_completion[];
+    qr_help_evaluate[], qr_help_gradient[], qr_help_sample[], qr_help_validate[], qr_help_verify[],
+    qr_help_status[], qr_help_show[], qr_help_export[], qr_help_import[], qr_help_weights[],
+    qr_help_certs[], qr_help_completion[];
 
 /* Lines that the help texts of evaluate, infer and predict share. */
 #define QR_HELP_JOB_WEIGHTS                                                                        \

@@ -5,10 +5,12 @@
 #define OPENSSL_API_COMPAT 0x10100000L
 #define XXH_STATIC_LINKING_ONLY
 
+#include <errno.h>
 #include <isa-l/crc.h>
 #include <limits.h>
 #include <openssl/sha.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 #include <zlib.h>
 
@@ -35,6 +37,19 @@ void qr_sha256_parts(const struct qr_bytes *part, size_t n, uint8_t ret[QR_SHA25
 
 void qr_sha256(const void *p, size_t n, uint8_t ret[QR_SHA256_BYTES]) {
     qr_sha256_parts(&(struct qr_bytes){p, n}, 1, ret);
+}
+
+int qr_sha256_file(int fd, uint8_t ret[QR_SHA256_BYTES]) {
+    SHA256_CTX c;
+    uint8_t part[16384];
+    ssize_t n;
+    bool ok = SHA256_Init(&c) == 1;
+    while ((n = read(fd, part, sizeof part)) != 0) {
+        if (n < 0 && errno != EINTR) return errno;
+        if (n > 0) ok &= SHA256_Update(&c, part, (size_t)n) == 1;
+    }
+    QR_ASSERT(ok && SHA256_Final(ret, &c) == 1);
+    return 0;
 }
 
 static void xxh3_to_bytes(XXH128_hash_t hash, uint8_t ret[QR_XXH3_BYTES]) {

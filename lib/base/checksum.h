@@ -20,6 +20,8 @@ uint32_t qr_crc32(uint32_t crc, const void *p, size_t n);
 void qr_sha256(const void *p, size_t n, uint8_t ret[QR_SHA256_BYTES]);
 /* Digest of n parts as if they were concatenated. */
 void qr_sha256_parts(const struct qr_bytes *part, size_t n, uint8_t ret[QR_SHA256_BYTES]);
+/* Digest of a file from its present position to its end. Returns 0 or errno. */
+int qr_sha256_file(int fd, uint8_t ret[QR_SHA256_BYTES]);
 void qr_xxh3(const void *p, size_t n, uint8_t ret[QR_XXH3_BYTES]);
 void qr_xxh3_parts(const struct qr_bytes *part, size_t n, uint8_t ret[QR_XXH3_BYTES]);
 

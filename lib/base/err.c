@@ -34,6 +34,8 @@ static const struct {
     [QR_DATA_LOSS] = {"DATA_LOSS", 4},
     [QR_UNAUTHENTICATED] = {"UNAUTHENTICATED", 2},
     [QR_OVER_BUDGET] = {"OVER_BUDGET", 5},
+    [QR_DIFFERS] = {"DIFFERS", 6},
+    [QR_UNPROVEN] = {"UNPROVEN", 7},
 };
 enum { N_CODES = sizeof codes / sizeof *codes };
 

@@ -1,6 +1,6 @@
 /* base/err.h — why a call failed, and what its caller should do about it.
  *
- * What      One code enum (the canonical RPC codes with gRPC's numbers, and one of qring's own) and
+ * What      One code enum (the canonical RPC codes with gRPC's numbers, and three of its own) and
  *           one struct with a sentence for a person. Plain data on the caller's stack; owns
  *           nothing.
  * Use       QR_TRY(qr_x(..., err));
@@ -36,7 +36,10 @@ enum qr_code {
     QR_UNAVAILABLE = 14, /* a peer or service is gone: please retry */
     QR_DATA_LOSS = 15,   /* a damaged or inconsistent file; bad values in data */
     QR_UNAUTHENTICATED = 16,
-    QR_OVER_BUDGET = 17, /* qring's own: --max-cost is reached; a checkpoint was written */
+    /* qring's own: */
+    QR_OVER_BUDGET = 17, /* --max-cost is reached; a checkpoint was written */
+    QR_DIFFERS = 18,     /* qring verify: a line, a file or a recomputed step differs */
+    QR_UNPROVEN = 19,    /* qring verify: the run has no chain, or another arithmetic */
 };
 
 enum { QR_ERR_MSG_BYTES = 768 };
@@ -86,8 +89,8 @@ const char *qr_code_name(enum qr_code code);
 /* The process exit code that belongs to an error (deploy/runbook.md lists them): 0 for QR_OK;
  * 2 usage or job file (INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED,
  * RESOURCE_EXHAUSTED, UNIMPLEMENTED, UNAUTHENTICATED), 3 FAILED_PRECONDITION (refused by the job's
- * leader), 4 bad data (DATA_LOSS, OUT_OF_RANGE), 5 OVER_BUDGET, 138 "please retry" (UNAVAILABLE,
- * ABORTED, DEADLINE_EXCEEDED), 143 CANCELLED, 1 otherwise. */
+ * leader), 4 bad data (DATA_LOSS, OUT_OF_RANGE), 5 OVER_BUDGET, 6 DIFFERS, 7 UNPROVEN, 138 "please
+ * retry" (UNAVAILABLE, ABORTED, DEADLINE_EXCEEDED), 143 CANCELLED, 1 otherwise. */
 int qr_exit_code(enum qr_code code);
 
 /* For bugs of qring only, never for input. Prints the condition and aborts. On in every build. */

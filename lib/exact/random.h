@@ -26,7 +26,8 @@ enum qr_random_purpose {
     /* with the same key: SHOT, a = group of observables, b as above: the draw is a key. With it:
      * SHOT, a = 0 for the bits, 1 + half the qubit for read-out errors, b = shot */
     QR_RANDOM_SHOT = 13,
-    QR_RANDOM_SHIFT = 14, /* a = occurrence, b = 0 or 1 for its sign: the draw is a key */
+    QR_RANDOM_SHIFT = 14,  /* a = occurrence, b = 0 or 1 for its sign: the draw is a key */
+    QR_RANDOM_VERIFY = 15, /* a = 0, b = number of the draw: a step to verify */
 };
 
 /* One block: four 32-bit words of output from a key and a counter. */

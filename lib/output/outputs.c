@@ -14,6 +14,7 @@
 #include "output/model_graph.h"
 #include "output/outputs_impl.h"
 #include "store/gcs.h"
+#include "version.h" /* QR_VERSION, made from lib/VERSION */
 
 /* The timeout of a bucket, and a margin. */
 static const int64_t last_checkpoint_ns = 620 * QR_SECOND;
@@ -99,8 +100,9 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     static const struct {
         const char *name;
         bool grows;
-    } files[] = {{"weights.h5", false}, {"weights.safetensors", false}, {"result.json", false},
-                 {"job.json", false},   {"steps.jsonl", true},          {"evaluation.jsonl", true}};
+    } files[] = {{"weights.h5", false},     {"weights.safetensors", false}, {"result.json", false},
+                 {"job.json", false},       {"provenance.json", false},     {"steps.jsonl", true},
+                 {"evaluation.jsonl", true}};
     struct stat st;
     if (qr_url_remote(dir))
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -527,7 +529,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     qr_auto(qr_free_p) char *safetensors = qr_path_join(o->dir, "weights.safetensors"),
                             *path = qr_path_join(o->dir, "result.json");
     const struct qr_early_stopping *stopping = &w->job->train.early_stopping;
-    char sha256[65] = "", safetensors_sha256[65] = "";
+    char sha256[65] = "", safetensors_sha256[65] = "", data_hash[65];
     qr_auto(qr_buf_free) struct qr_buf text = {0};
     o->wrote = true;
     if (write_weights(safetensors, w, r->params, safetensors_sha256, err) != QR_OK ||
@@ -552,6 +554,10 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
         .confusion = r->confusion.training,
         .val_confusion = r->confusion.validation,
         .state_digest = r->state_digest,
+        .data_hash = data_hash,
+        .arithmetic = qr_contract_name(w->job->precision),
+        .program = QR_VERSION,
+        .chain = r->chain,
         .weights_url = o->weights_url,
         .weights_sha256 = sha256,
         .safetensors_sha256 = safetensors_sha256,
@@ -560,10 +566,12 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
         .cost = put_cost,
         .cost_ctx = &cost,
     };
+    qr_hex(w->data.digest, sizeof w->data.digest, data_hash);
     qr_result_json(&result, &text);
     QR_TRY(qr_job_file_write(o->dir, w->job, o->epochs, err));
     QR_TRY(qr_file_replace(path, qr_buf_view(&text), err));
     QR_TRY(qr_outputs_flush(o, err));
+    QR_TRY(outputs_write_provenance(o, &result, canonical, err));
     report_values(o, r);
     if (o->publisher) QR_TRY(qr_publisher_finish(o->publisher, true, last_checkpoint_ns, err));
     report_done(o, w, r, safetensors, path);

@@ -21,6 +21,12 @@ void outputs_on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t ba
 void outputs_on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches,
                       double seconds, const struct qr_named_value *values, size_t n);
 
+/* Writes provenance.json, after all other files of the run. */
+QR_MUST_CHECK enum qr_code outputs_write_provenance(const struct qr_outputs *o,
+                                                    const struct qr_result *result,
+                                                    const struct qr_job_canonical *canonical,
+                                                    struct qr_err *err);
+
 /* ---- run_summary.c; results are heap-allocated ---- */
 
 /* Returns why training stopped before the last of `epochs` epochs. */

@@ -115,6 +115,24 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_load(const struct qr_checkpoint_locatio
                                               bool *ret_done, struct qr_buf *notes,
                                               struct qr_err *err);
 
+/* Lists the names of a job's checkpoints, '\n'-separated and in order of their steps.
+ *
+ * Errors:   UNIMPLEMENTED: a web server, whose files cannot be listed; else the store's errors
+ */
+QR_MUST_CHECK enum qr_code qr_checkpoint_list(const struct qr_checkpoint_location *p,
+                                              const char *job_hash, struct qr_buf *ret,
+                                              struct qr_err *err);
+/* Loads the checkpoint of that name.
+ *
+ * Args:     ret   freed with qr_checkpoint_fini
+ * Errors:   DATA_LOSS: damaged, or not the state that its name says; else the store's errors
+ */
+QR_MUST_CHECK enum qr_code qr_checkpoint_read(const struct qr_checkpoint_location *p,
+                                              const char *name, const char *job_hash,
+                                              struct qr_checkpoint *ret, struct qr_err *err);
+/* Reads step and digest in the name of a checkpoint. False: not such a name. */
+bool qr_checkpoint_parse_name(const char *name, uint64_t *ret_step, char ret_digest[33]);
+
 /* True when a file name (without directory) is that of a checkpoint of any job. */
 bool qr_checkpoint_has_name(const char *name);
 /* Deletes LATEST, then all checkpoints of any job at the location. */

@@ -334,6 +334,39 @@ enum qr_code qr_checkpoint_load(const struct qr_checkpoint_location *p, const ch
     return checkpoint_load_earlier(p, job_hash, &at, ret, notes, err);
 }
 
+/* ---- by name ---- */
+
+enum qr_code qr_checkpoint_list(const struct qr_checkpoint_location *p, const char *job_hash,
+                                struct qr_buf *ret, struct qr_err *err) {
+    qr_auto(qr_free_p) char *prefix =
+        qr_xasprintf("%s/%.*s-", p->dir, (int)CHECKPOINT_HASH_CHARS, job_hash);
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
+    QR_TRY(p->store->ops->list(p->store, prefix, &names, err));
+    for (const char *at = qr_buf_string(&names); *at;) {
+        int n = (int)strcspn(at, "\n");
+        qr_auto(qr_free_p) char *name = qr_xasprintf("%.*s", n, at);
+        const char *object = name + strlen(p->dir) + 1;
+        if (qr_checkpoint_has_name(object)) qr_buf_printf(ret, "%s%s", ret->n ? "\n" : "", object);
+        at += n + (at[n] == '\n');
+    }
+    return QR_OK;
+}
+
+enum qr_code qr_checkpoint_read(const struct qr_checkpoint_location *p, const char *name,
+                                const char *job_hash, struct qr_checkpoint *ret,
+                                struct qr_err *err) {
+    return checkpoint_load_object(p, name, job_hash, NULL, ret, err);
+}
+
+bool qr_checkpoint_parse_name(const char *name, uint64_t *ret_step, char ret_digest[33]) {
+    enum { STEP_CHARS = 16, DIGEST_CHARS = 32 };
+    if (!qr_checkpoint_has_name(name)) return false;
+    *ret_step = checkpoint_object_step(name);
+    memcpy(ret_digest, name + CHECKPOINT_HASH_CHARS + STEP_CHARS + 2, DIGEST_CHARS);
+    ret_digest[DIGEST_CHARS] = 0;
+    return true;
+}
+
 /* ---- delete ---- */
 
 enum qr_code qr_checkpoint_delete_all(const struct qr_checkpoint_location *p, struct qr_err *err) {

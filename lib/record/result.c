@@ -40,6 +40,9 @@ void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
     qr_json_open(&w, '{');
     qr_json_key_string(&w, "job", r->job);
     qr_json_key_string(&w, "job_hash", r->job_hash);
+    qr_json_key_string(&w, "data_hash", r->data_hash);
+    qr_json_key_string(&w, "arithmetic", r->arithmetic);
+    qr_json_key_string(&w, "program", r->program);
     qr_json_key_i64(&w, "steps", (int64_t)r->steps);
     qr_json_key_i64(&w, "epochs", (int64_t)r->epochs);
     if (r->monitor) result_put_early_stopping(&w, r);
@@ -49,6 +52,7 @@ void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
     result_put_confusion(&w, "confusion_matrix", r->confusion, r->n_classes);
     result_put_confusion(&w, "val_confusion_matrix", r->val_confusion, r->n_classes);
     qr_json_key_string(&w, "state_digest", r->state_digest);
+    if (*r->chain) qr_json_key_string(&w, "chain", r->chain);
     qr_json_key_open(&w, "weights", '{');
     qr_json_key_string(&w, "url", r->weights_url);
     qr_json_key_string(&w, "sha256", r->weights_sha256);

@@ -36,7 +36,10 @@ struct qr_result {
     /* Confusion matrices, row-major [label, prediction], n_classes by n_classes; NULL: none */
     size_t n_classes;
     const uint64_t *confusion, *val_confusion;
-    const char *state_digest;                                      /* hex */
+    const char *state_digest; /* hex */
+    /* SHA-256 of the samples, name of the arithmetic contract, version of the program, chain of the
+     * last line of steps.jsonl (chain.h; "": none) */
+    const char *data_hash, *arithmetic, *program, *chain;
     const char *weights_url, *weights_sha256, *safetensors_sha256; /* of the files' bytes; hex */
     uint32_t workers;
     double seconds;

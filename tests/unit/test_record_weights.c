@@ -301,6 +301,10 @@ static void results(void) {
                                 .loss = 0.25,
                                 .metrics = metrics,
                                 .n_metrics = 2,
+                                .data_hash = "aa",
+                                .arithmetic = "f32-v1",
+                                .program = "0.1.0",
+                                .chain = "bb",
                                 .state_digest = "cd",
                                 .weights_url = "out/weights.h5",
                                 .weights_sha256 = "ef",
@@ -310,13 +314,14 @@ static void results(void) {
     struct qr_json *j = NULL;
     struct qr_err err;
     CHECK(qr_json_parse(qr_buf_view(&b), "result", &j, &err) == QR_OK, "%s", err.msg);
-    static const char *const keys[] = {"job",     "job_hash", "steps",   "epochs",
-                                       "loss",    "val_loss", "metrics", "state_digest",
-                                       "weights", "workers",  "seconds"};
+    static const char *const keys[] = {"job",      "job_hash", "data_hash",    "arithmetic",
+                                       "program",  "steps",    "epochs",       "loss",
+                                       "val_loss", "metrics",  "state_digest", "chain",
+                                       "weights",  "workers",  "seconds"};
     CHECK(qr_json_size(j) == COUNT(keys));
     for (size_t i = 0; i < COUNT(keys); i++)
         CHECK(strcmp(qr_json_key(qr_json_at(j, i)), keys[i]) == 0, "%s", keys[i]);
-    CHECK(qr_json_type(qr_json_at(j, 5)) == QR_JSON_NULL);
+    CHECK(qr_json_type(qr_json_at(j, 8)) == QR_JSON_NULL);
     qr_json_free(j);
     qr_buf_free(&b);
 }

@@ -1,0 +1,59 @@
+/* output/run_provenance.c — writes provenance.json at the end of a run. Start reading at
+ * outputs_write_provenance(). */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/checksum.h"
+#include "base/mem.h"
+#include "output/outputs_impl.h"
+#include "record/provenance.h"
+
+static enum qr_code add_file(const struct qr_outputs *o, const char *name, struct qr_provenance *p,
+                             struct qr_err *err) {
+    qr_auto(qr_free_p) char *path = qr_path_join(o->dir, name);
+    uint8_t digest[QR_SHA256_BYTES];
+    char hex[2 * QR_SHA256_BYTES + 1];
+    int fd;
+    QR_TRY(qr_file_open(path, O_RDONLY, &fd, err));
+    int sys = qr_sha256_file(fd, digest);
+    close(fd);
+    if (sys) return qr_fail_errno(err, sys, "cannot read %s", path);
+    qr_hex(digest, sizeof digest, hex);
+    qr_provenance_add(&p->files, &p->n_files, name, hex);
+    return QR_OK;
+}
+
+/* The weights: by their name in the folder, or by URL. */
+static void add_weights(const struct qr_outputs *o, const char *sha256, struct qr_provenance *p) {
+    size_t n = strlen(o->dir);
+    const char *url = o->weights_url;
+    bool inside = strncmp(url, o->dir, n) == 0 && url[n] == '/' && !strchr(url + n + 1, '/');
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
+    qr_provenance_add(&p->files, &p->n_files, inside ? url + n + 1 : shown, sha256);
+}
+
+enum qr_code outputs_write_provenance(const struct qr_outputs *o, const struct qr_result *result,
+                                      const struct qr_job_canonical *canonical,
+                                      struct qr_err *err) {
+    static const char *const names[] = {"job.json", "result.json", "steps.jsonl"};
+    qr_auto(qr_provenance_fini) struct qr_provenance p = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
+    qr_auto(qr_free_p) char *path = qr_path_join(o->dir, "provenance.json");
+    snprintf(p.job_hash, sizeof p.job_hash, "%s", result->job_hash);
+    snprintf(p.data_hash, sizeof p.data_hash, "%s", result->data_hash);
+    snprintf(p.arithmetic, sizeof p.arithmetic, "%s", result->arithmetic);
+    snprintf(p.program, sizeof p.program, "%s", result->program);
+    snprintf(p.state_digest, sizeof p.state_digest, "%s", result->state_digest);
+    snprintf(p.chain, sizeof p.chain, "%s", result->chain);
+    add_weights(o, result->weights_sha256, &p);
+    qr_provenance_add(&p.files, &p.n_files, "weights.safetensors", result->safetensors_sha256);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        QR_TRY(add_file(o, names[i], &p, err));
+    for (size_t i = 0; i < canonical->n; i++)
+        qr_provenance_add(&p.fields, &p.n_fields, canonical->fields[i].name,
+                          canonical->fields[i].value);
+    qr_provenance_json(&p, &text);
+    return qr_file_replace(path, qr_buf_view(&text), err);
+}

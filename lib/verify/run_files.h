@@ -1,0 +1,34 @@
+/* verify/run_files.h — reads the files of a run from its folder or URL. Private to lib/verify.
+ *
+ * Threads   One.
+ */
+#ifndef QR_VERIFY_RUN_FILES_H
+#define QR_VERIFY_RUN_FILES_H
+
+#include "base/checksum.h"
+#include "record/provenance.h"
+
+struct qr_run_files {
+    char *url; /* without a slash at the end */
+    bool has_result, has_provenance;
+    struct qr_buf steps, statement; /* steps.jsonl; provenance.json */
+    /* Facts of result.json, or else of provenance.json; "" or 0: not known */
+    struct qr_provenance facts;
+    uint64_t epochs;
+    char why[320]; /* both files exist, and contradict each other; "": they do not */
+};
+/* Reads steps.jsonl, result.json and provenance.json, of which the last two may be missing.
+ *
+ * Errors:   NOT_FOUND: no steps.jsonl; DATA_LOSS: malformed; those of the store
+ */
+QR_MUST_CHECK enum qr_code qr_run_files_read(const char *run, struct qr_run_files *ret,
+                                             struct qr_err *err);
+void qr_run_files_fini(struct qr_run_files *r);
+/* Returns the location of a file that the run names, heap: in its folder, or elsewhere if the name
+ * is a URL or an absolute path and the folder has no file of that name. */
+char *qr_run_files_locate(const struct qr_run_files *r, const char *name);
+/* Computes the SHA-256 of a file of the run, as hex. */
+QR_MUST_CHECK enum qr_code qr_run_files_sha256(const struct qr_run_files *r, const char *name,
+                                               char ret[65], struct qr_err *err);
+
+#endif
