@@ -29,6 +29,7 @@ const char qr_help_verify[] =
     "  --sample K             compute K steps again, drawn by --verify-seed\n"
     "  --verify-seed N        seed of the draw [a random one, which is printed]\n"
     "  --all                  compute all steps again, from the start\n"
+    "  --key FILE             public key (PEM) that must have signed the run\n"
     "  --checkpoints URL      folder of the checkpoints [RUN/checkpoints]\n"
     "  --data FILE            data of the run, where it is not at the place in job.json\n"
     "  --json                 print one JSON object\n"
@@ -41,7 +42,7 @@ const char qr_help_verify[] =
     "another arithmetic, 2 usage, 4 bad data, 138 temporary failure (retry).\n";
 
 struct verify_flags {
-    const char *step, *steps, *sample, *seed, *checkpoints, *data, *isa, *threads;
+    const char *step, *steps, *sample, *seed, *checkpoints, *data, *key, *isa, *threads;
     bool all, json;
 };
 
@@ -97,11 +98,12 @@ int qr_command_verify(const struct qr_command *self, int argc, char **argv) {
     struct qr_verification v;
     bool help;
     const struct qr_flag flags[] = {
-        {"--step", &f.step, NULL},     {"--steps", &f.steps, NULL},
-        {"--sample", &f.sample, NULL}, {"--verify-seed", &f.seed, NULL},
-        {"--all", NULL, &f.all},       {"--checkpoints", &f.checkpoints, NULL},
-        {"--data", &f.data, NULL},     {"--json", NULL, &f.json},
-        {"--isa", &f.isa, NULL},       {"--threads", &f.threads, NULL}};
+        {"--step", &f.step, NULL},      {"--steps", &f.steps, NULL},
+        {"--sample", &f.sample, NULL},  {"--verify-seed", &f.seed, NULL},
+        {"--all", NULL, &f.all},        {"--checkpoints", &f.checkpoints, NULL},
+        {"--data", &f.data, NULL},      {"--key", &f.key, NULL},
+        {"--json", NULL, &f.json},      {"--isa", &f.isa, NULL},
+        {"--threads", &f.threads, NULL}};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 1,
                                       &words, &help, &err);
     if (code == QR_OK && help) return qr_print_help(self);
@@ -109,7 +111,7 @@ int qr_command_verify(const struct qr_command *self, int argc, char **argv) {
         code = qr_fail(&err, QR_INVALID_ARGUMENT,
                        "the run is missing; give its folder or URL (see --help)");
     struct qr_verify_options o = {
-        .run = words.v[0], .checkpoints = f.checkpoints, .set = &set, .isa = f.isa};
+        .run = words.v[0], .checkpoints = f.checkpoints, .key = f.key, .set = &set, .isa = f.isa};
     if (code == QR_OK) code = read_options(&f, &o, &err);
     if (code == QR_OK) code = qr_verify(&o, &v, &err);
     qr_overrides_fini(&set);

@@ -35,9 +35,14 @@ static bool is_probe(const char *name) {
 }
 
 bool qr_leftovers_has_name(const char *name) {
-    static const char *const files[] = {
-        "weights.h5", "weights.safetensors", "result.json", "provenance.json", "job.json", "LATEST",
-        "cost.json"};
+    static const char *const files[] = {"weights.h5",
+                                        "weights.safetensors",
+                                        "result.json",
+                                        "provenance.json",
+                                        "provenance.dsse.json",
+                                        "job.json",
+                                        "LATEST",
+                                        "cost.json"};
     size_t n = strlen(name), at = suffix_at(name, n), next;
     if (is_probe(name)) return true;
     if (!at) return false;

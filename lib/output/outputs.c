@@ -53,6 +53,7 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
         o->weights_url = qr_gcs_url(opt->weights_gcs_bucket, opt->weights_gcs_path);
     else o->weights_url = qr_path_join(o->dir, "weights.h5");
     o->checkpoints_url = checkpoints_of(o, opt);
+    if (opt->signing_key) o->signing_key_path = qr_xstrdup(opt->signing_key);
     o->dir_was_there = qr_file_exists(o->dir);
     qr_steps_log_init(&o->steps, o->dir);
     qr_previous_run_init(&o->previous, o->dir);
@@ -78,6 +79,8 @@ bool qr_outputs_fini(struct qr_outputs *o) {
     free(o->logdir_url);
     if (o->dir && !o->dir_was_there && !o->wrote) rmdir(o->dir);
     free(o->checkpoints_url);
+    free(o->signing_key_path);
+    qr_signing_key_free(o->signing_key);
     qr_previous_run_fini(&o->previous);
     free(o->dir);
     free(o->weights_url);
@@ -100,9 +103,10 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     static const struct {
         const char *name;
         bool grows;
-    } files[] = {{"weights.h5", false},     {"weights.safetensors", false}, {"result.json", false},
-                 {"job.json", false},       {"provenance.json", false},     {"steps.jsonl", true},
-                 {"evaluation.jsonl", true}};
+    } files[] = {{"weights.h5", false},      {"weights.safetensors", false},
+                 {"result.json", false},     {"job.json", false},
+                 {"provenance.json", false}, {"provenance.dsse.json", false},
+                 {"steps.jsonl", true},      {"evaluation.jsonl", true}};
     struct stat st;
     if (qr_url_remote(dir))
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -178,11 +182,18 @@ enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err) {
     return o->logdir_url ? qr_logdir_check(o->logdir_url, err) : QR_OK;
 }
 
+enum qr_code qr_outputs_check_key(struct qr_outputs *o, struct qr_err *err) {
+    if (!o->signing_key_path || o->signing_key) return QR_OK;
+    if (qr_signing_key_read(o->signing_key_path, &o->signing_key, err) == QR_OK) return QR_OK;
+    return qr_wrap(err, "--signing-key");
+}
+
 enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     enum qr_weights_format format;
     /* Before any folder is created. */
     if (qr_weights_format_of(o->weights_url, &format, err) != QR_OK)
         return qr_wrap(err, "results (--out, --weights)");
+    QR_TRY(qr_outputs_check_key(o, err));
     QR_TRY(qr_outputs_check_folders(o, err));
     QR_TRY(qr_outputs_check_weights(o, err));
     QR_TRY(qr_outputs_check_checkpoints(o, err));

@@ -2,9 +2,10 @@
  *
  * Use       qr_outputs_init, qr_outputs_check, qr_outputs_lock, qr_outputs_open_events; train with
  *           qr_outputs_observer; qr_outputs_write in the leader at the end; qr_outputs_fini.
- * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors and DIR/result.json at the
- *           end; DIR/job.json with the first step (job_file.h); DIR/steps.jsonl during training. A
- *           run that starts at step 0 first removes the files of an earlier run (previous_run.h).
+ * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json and
+ *           DIR/provenance.json (with a key: and DIR/provenance.dsse.json) at the end; DIR/job.json
+ *           with the first step (job_file.h); DIR/steps.jsonl during training. A run that starts at
+ *           step 0 first removes the files of an earlier run (previous_run.h).
  *           Only the leader writes; every worker can become leader, so each one checks before
  *           training. TensorBoard event files have a folder of their own (DIR/logs if --logdir is a
  *           bucket, uploaded from there: logdir.h). If these cannot be written, a warning is logged
@@ -31,16 +32,18 @@
 #include "output/run_lock.h"
 #include "output/steps_log.h"
 #include "output/progress_reporter.h"
+#include "record/envelope.h"
 #include "record/tensorboard.h"
 #include "train/train.h"
 
 /* Destinations, from the settings of these names; NULL if not set. Borrowed. */
 struct qr_outputs_options {
     const char *out, *weights, *weights_gcs_bucket, *weights_gcs_path, *checkpoints, *logdir;
-    struct qr_price price;  /* copied */
-    int progress_fd;        /* -1: none */
-    bool (*stopping)(void); /* has this process been asked to stop? NULL: never */
-    bool evaluator;         /* lines are evaluations only (evaluator/evaluator.h) */
+    const char *signing_key; /* file of the key that signs provenance.json */
+    struct qr_price price;   /* copied */
+    int progress_fd;         /* -1: none */
+    bool (*stopping)(void);  /* has this process been asked to stop? NULL: never */
+    bool evaluator;          /* lines are evaluations only (evaluator/evaluator.h) */
     const struct qr_log *log;
 };
 
@@ -48,9 +51,11 @@ struct qr_outputs {
     char *dir;
     /* first destination of the weights: DIR/weights.h5, or the one that was set */
     char *weights_url;
-    char *logdir;          /* local folder of the TensorBoard events; NULL: no events */
-    char *logdir_url;      /* bucket of the events; NULL: none */
-    char *checkpoints_url; /* folder; NULL: no checkpoints */
+    char *logdir;           /* local folder of the TensorBoard events; NULL: no events */
+    char *logdir_url;       /* bucket of the events; NULL: none */
+    char *checkpoints_url;  /* folder; NULL: no checkpoints */
+    char *signing_key_path; /* NULL: provenance.json is not signed */
+    struct qr_signing_key *signing_key;
     bool dir_was_there, logdir_was_there;
     bool evaluator;
     bool wrote, wrote_job; /* any file; job.json */
@@ -99,7 +104,9 @@ QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err 
  */
 QR_MUST_CHECK enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name,
                                            const struct qr_identity *id, struct qr_err *err);
-/* The parts of qr_outputs_check: local folders; weights; the bucket of the events; checkpoints. */
+/* The parts of qr_outputs_check: the signing key, which is read; local folders; weights; the bucket
+ * of the events; checkpoints. */
+QR_MUST_CHECK enum qr_code qr_outputs_check_key(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err);

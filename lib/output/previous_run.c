@@ -11,7 +11,8 @@
 
 /* In the order of removal: the file that says that a run has finished comes first. */
 enum { JOB = QR_PREVIOUS_FILES - 1 };
-static const char *const names[QR_PREVIOUS_FILES] = {"result.json", "provenance.json", "weights.h5",
+static const char *const names[QR_PREVIOUS_FILES] = {"result.json",         "provenance.dsse.json",
+                                                     "provenance.json",     "weights.h5",
                                                      "weights.safetensors", "job.json"};
 
 void qr_previous_run_init(struct qr_previous_run *f, const char *dir) {

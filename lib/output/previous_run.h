@@ -1,7 +1,7 @@
 /* output/previous_run.h — finds the files of an earlier run in OUT, and removes them when a new run
  * starts.
  *
- * Files     result.json, provenance.json, weights.h5 and weights.safetensors are removed, then the
+ * Files     result.json, provenance*.json, weights.h5 and weights.safetensors are removed, then the
  *           lines of steps.jsonl, and job.json is replaced by that of this run. Each file only if
  *           it has not changed since qr_previous_run_init: a process that was stopped meanwhile may
  *           believe that a run starts which others have finished. Symbolic links are removed, not
@@ -19,7 +19,7 @@
 #include "job/job.h"
 #include "output/steps_log.h"
 
-enum { QR_PREVIOUS_FILES = 5 };
+enum { QR_PREVIOUS_FILES = 6 };
 
 struct qr_previous_run {
     char *dir;

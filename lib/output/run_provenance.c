@@ -1,5 +1,6 @@
 /* output/run_provenance.c — writes provenance.json at the end of a run. Start reading at
  * outputs_write_provenance(). */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +35,19 @@ static void add_weights(const struct qr_outputs *o, const char *sha256, struct q
     qr_provenance_add(&p->files, &p->n_files, inside ? url + n + 1 : shown, sha256);
 }
 
+/* Writes the signed statement; without a key, removes that of an earlier end of this run. */
+static enum qr_code sign(const struct qr_outputs *o, struct qr_bytes statement,
+                         struct qr_err *err) {
+    qr_auto(qr_free_p) char *path = qr_path_join(o->dir, "provenance.dsse.json");
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
+    if (o->signing_key) {
+        QR_TRY(qr_envelope_sign(o->signing_key, statement, &text, err));
+        return qr_file_replace(path, qr_buf_view(&text), err);
+    }
+    if (unlink(path) == 0 || errno == ENOENT) return QR_OK;
+    return qr_fail_errno(err, errno, "cannot remove %s of an earlier end of this run", path);
+}
+
 enum qr_code outputs_write_provenance(const struct qr_outputs *o, const struct qr_result *result,
                                       const struct qr_job_canonical *canonical,
                                       struct qr_err *err) {
@@ -55,5 +69,6 @@ enum qr_code outputs_write_provenance(const struct qr_outputs *o, const struct q
         qr_provenance_add(&p.fields, &p.n_fields, canonical->fields[i].name,
                           canonical->fields[i].value);
     qr_provenance_json(&p, &text);
-    return qr_file_replace(path, qr_buf_view(&text), err);
+    QR_TRY(qr_file_replace(path, qr_buf_view(&text), err));
+    return sign(o, qr_buf_view(&text), err);
 }

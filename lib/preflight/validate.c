@@ -143,7 +143,8 @@ static void validate_outputs(struct qr_validation *v, const struct qr_log *log) 
     if (outputs.logdir && !strstr(outputs.logdir, "://"))
         note_missing_folders(&made, outputs.logdir);
     note_parent(&made, outputs.weights_url);
-    v->outputs_good = true;
+    v->outputs_good = qr_outputs_check_key(&outputs, &err) == QR_OK;
+    if (!v->outputs_good) add_finding(v, &err);
     bool folders_good = qr_outputs_check_folders(&outputs, &err) == QR_OK;
     if (!folders_good) {
         v->outputs_good = false;

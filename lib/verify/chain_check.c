@@ -84,7 +84,8 @@ static void explain(struct qr_chain *c, size_t i, const uint8_t *before) {
     uint64_t is = qr_chain_position(l), was = last ? qr_chain_position(last) : 1;
     unsigned long long step = (unsigned long long)l->step;
     bool next_follows = next && follows(next, l->chain);
-    if (next && follows(next, before) && follows(l, next->chain))
+    bool again = i + 2 < c->n && qr_chain_position(l + 2) == is; /* the line stands there as well */
+    if (next && follows(next, before) && follows(l, next->chain) && !again)
         broken(c, "lines %zu and %zu were swapped: %s %llu precedes %s %llu", i + 1, i + 2,
                kind_of(l), step, kind_of(next), (unsigned long long)next->step);
     else if (next && follows(next, before))
@@ -128,14 +129,12 @@ void qr_chain_check(struct qr_bytes file, const uint8_t *first, struct qr_chain 
         number++;
         if (c.n == cap) c.line = qr_xreallocarray(c.line, cap = cap ? 2 * cap : 64, sizeof *c.line);
         if (malformed) continue;
-        if (read_line(qr_bytes_of(at, (size_t)(stop - at)), &chained, &c.line[c.n])) {
-            n_chained += chained;
-            if (chained == (n_chained > 0)) c.n++;
-            else malformed = number;
-        } else {
-            malformed = number;
-        }
+        if (read_line(qr_bytes_of(at, (size_t)(stop - at)), &chained, &c.line[c.n])) c.n++;
+        else malformed = number;
+        n_chained += chained;
     }
+    for (size_t i = 0; n_chained && i < c.n; i++) /* such a line has no digest */
+        if (!*c.line[i].digest) malformed = i + 1, c.n = i;
     if (!malformed && c.n && !n_chained) {
         c.state = QR_CHAIN_MISSING;
         snprintf(c.why, sizeof c.why,

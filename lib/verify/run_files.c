@@ -89,6 +89,8 @@ enum qr_code qr_run_files_read(const char *run, struct qr_run_files *ret, struct
     } else {
         return code;
     }
+    code = read_named(&r, "provenance.dsse.json", max_text_bytes, &r.envelope, err);
+    if (code != QR_OK && code != QR_NOT_FOUND) return code;
     *ret = QR_MOVE(r);
     return QR_OK;
 }
@@ -97,6 +99,7 @@ void qr_run_files_fini(struct qr_run_files *r) {
     free(r->url);
     qr_buf_free(&r->steps);
     qr_buf_free(&r->statement);
+    qr_buf_free(&r->envelope);
     qr_provenance_fini(&r->facts);
     *r = (struct qr_run_files){0};
 }

@@ -11,7 +11,8 @@
 struct qr_run_files {
     char *url; /* without a slash at the end */
     bool has_result, has_provenance;
-    struct qr_buf steps, statement; /* steps.jsonl; provenance.json */
+    /* steps.jsonl; provenance.json; provenance.dsse.json, empty: none */
+    struct qr_buf steps, statement, envelope;
     /* Facts of result.json, or else of provenance.json; "" or 0: not known */
     struct qr_provenance facts;
     uint64_t epochs;

@@ -23,6 +23,7 @@ static enum qr_code verify_run(struct verifying *v, struct qr_err *err) {
     QR_TRY(verify_job(v, steps, err));
     verify_chain(v);
     verify_files(v);
+    QR_TRY(verify_signature(v, err));
     if (v->chain.state != QR_CHAIN_MISSING) QR_TRY(verify_checkpoints(v, err));
     if (steps) return verify_steps(v, err);
     if (v->loaded) verify_weights(v, NULL);

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "record/envelope.h"
 #include "verify/verify_impl.h"
 #include "version.h" /* QR_VERSION, made from lib/VERSION */
 
@@ -158,6 +159,42 @@ void verify_files(struct verifying *v) {
     else
         verify_add(v, "files", QR_CHECK_SAME, "%s%s", qr_buf_string(&names),
                    v->files.has_provenance ? "" : " (no provenance.json)");
+}
+
+enum qr_code verify_signature(struct verifying *v, struct qr_err *err) {
+    qr_auto(qr_envelope_fini) struct qr_envelope e = {0};
+    const struct qr_buf *statement = &v->files.statement;
+    const char *key = v->opt->key;
+    struct qr_err why;
+    char id[65];
+    bool good;
+    if (!v->files.envelope.n) {
+        if (key) verify_add(v, "signature", QR_CHECK_DIFFERS, "none: the run is not signed");
+        return QR_OK;
+    }
+    if (qr_envelope_read(qr_buf_view(&v->files.envelope), "provenance.dsse.json", &e, &why) !=
+        QR_OK) {
+        verify_add(v, "signature", QR_CHECK_DIFFERS, "%s", why.msg);
+        return QR_OK;
+    }
+    if (e.statement.n != statement->n || memcmp(e.statement.p, statement->p, statement->n) != 0) {
+        verify_add(v, "signature", QR_CHECK_DIFFERS,
+                   "provenance.json is not the statement that was signed");
+        return QR_OK;
+    }
+    if (!key) {
+        verify_add(v, "signature", QR_CHECK_UNKNOWN,
+                   "by key %.16s...: not checked; give its public key with --key", e.key_id);
+        return QR_OK;
+    }
+    QR_TRY(qr_envelope_check(&e, key, &good, id, err));
+    if (good) verify_add(v, "signature", QR_CHECK_SAME, "by key %.16s...", id);
+    else
+        verify_add(v, "signature", QR_CHECK_DIFFERS,
+                   "key %.16s... of %s has not signed provenance.json (its envelope names key "
+                   "%.16s...)",
+                   id, key, *e.key_id ? e.key_id : "none");
+    return QR_OK;
 }
 
 /* Reads the values of a weights file. False: not in the folder, or damaged. */

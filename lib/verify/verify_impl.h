@@ -27,6 +27,8 @@ void verify_add(struct verifying *v, const char *name, enum qr_check_state state
 QR_MUST_CHECK enum qr_code verify_job(struct verifying *v, bool needed, struct qr_err *err);
 void verify_chain(struct verifying *v);
 void verify_files(struct verifying *v);
+/* Checks the signature. Errors: those of the public key's file, and of the store. */
+QR_MUST_CHECK enum qr_code verify_signature(struct verifying *v, struct qr_err *err);
 /* Reads the checkpoints, and checks that each is a state of the chain. */
 QR_MUST_CHECK enum qr_code verify_checkpoints(struct verifying *v, struct qr_err *err);
 /* Computes the steps again that the options ask for. */

@@ -75,6 +75,39 @@ check "a run of before" $python tests/it/tamper.py without-chain "$copy"
 check "it is not proved" verified 7 "$copy"
 check "it has no chain" says "the lines have no chain"
 
+# Signed.
+openssl genpkey -algorithm ed25519 -out "$work/key" 2>"$work/err"; openssl pkey -in "$work/key" -pubout -out "$work/pub"
+openssl genpkey -algorithm ed25519 -out "$work/key2" 2>"$work/err"; openssl pkey -in "$work/key2" -pubout -out "$work/pub2"
+
+check "not signed" verified 6 "$run" --key "$work/pub"
+check "it says so" says "the run is not signed"
+check "signed" run_in 60 "$work/signed.log" "$qring" run -n 2 --out "$work/signed" --signing-key "$work/key" --logdir=
+check "by that key" verified 0 "$work/signed" --key "$work/pub"
+check "it is named" says "signature    same         by key"
+check "a key that is none" verified 2 "$work/signed" --key "$work/run.log"
+check "not by another" verified 6 "$work/signed" --key "$work/pub2"
+check "which is named" says "has not signed provenance.json"
+$python - "$work/signed/provenance.dsse.json" "$work/pae" "$work/sig" <<'END'
+import base64, json, sys
+e = json.load(open(sys.argv[1]))
+kind, payload = e["payloadType"].encode(), base64.b64decode(e["payload"])
+open(sys.argv[2], "wb").write(b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload))
+open(sys.argv[3], "wb").write(base64.b64decode(e["signatures"][0]["sig"]))
+END
+check "OpenSSL finds the same" openssl pkeyutl -verify -pubin -inkey "$work/pub" -rawin -in "$work/pae" -sigfile "$work/sig" >"$work/err"
+rm -rf "$copy"; cp -r "$work/signed" "$copy"
+check "forged" $python tests/it/tamper.py forged-loss "$copy"
+check "forged: the signature is that of another statement" verified 6 "$copy" --key "$work/pub"
+check "it says so" says "provenance.json is not the statement that was signed"
+check "a key that cannot sign ends at the start" sh -c "! '$qringd' --out '$work/none' --signing-key '$work/pub' 2>'$work/err'"
+check "its name" holds "$work/err" "no Ed25519 private key"
+check "nothing was written" test ! -e "$work/none"
+check "validate says so too" sh -c "! '$qring' validate --out '$work/none' --signing-key '$work/pub' >'$work/err'"
+check "its name" holds "$work/err" "no Ed25519 private key"
+check "without a key: a resumed run is no longer signed" run_in 60 "$work/signed.log" "$qring" run --out "$work/signed" --epochs 51 --logdir=
+check "no signature is left" test ! -e "$work/signed/provenance.dsse.json"
+check "more epochs: one chain" verified 0 "$work/signed" --all
+
 # Other data, from another place.
 $python - "$work/train.csv" "$work/other.csv" <<'END'
 import random, sys
