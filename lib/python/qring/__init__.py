@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from .result import Result as Result
     from .result import SweepResult as SweepResult
     from .result import load as load
+    from .verification import Verification as Verification
+    from .verification import verify as verify
 
 __all__ = [
     "Circuit",
@@ -62,7 +64,17 @@ __all__ = [
 ]
 
 _SUBMODULES = frozenset(
-    {"torch", "jax", "keras", "pennylane", "job", "result", "kubernetes", "hybrid"}
+    {
+        "torch",
+        "jax",
+        "keras",
+        "pennylane",
+        "job",
+        "result",
+        "kubernetes",
+        "hybrid",
+        "verification",
+    }
 )
 # Names of submodules that can be used as qring.NAME.
 _NAMES = {
@@ -78,6 +90,7 @@ _NAMES = {
     **dict.fromkeys(("HybridJob", "HybridJobError", "hybrid_job", "input_dir"), "hybrid"),
     **dict.fromkeys(("load_checkpoint", "log_metric", "results_dir", "save_checkpoint"), "hybrid"),
     **dict.fromkeys(("attach", "submit"), "kubernetes"),
+    **dict.fromkeys(("Verification", "verify"), "verification"),
 }
 
 
