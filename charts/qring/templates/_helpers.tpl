@@ -53,6 +53,10 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 
 {{- /* DNS names of the pods in the certificate. In a certificate without a URI they identify the job, so every renewal has the same. */}}
+{{- define "qring.signing.secret" -}}
+{{- if eq .Values.mode "train" }}{{ .Values.signing.existingSecret }}{{ end }}
+{{- end -}}
+
 {{- define "qring.tls.names" -}}
 {{- $service := printf "%s.%s.svc" (include "qring.name" .) .Release.Namespace -}}
 {{ list (printf "*.%s" $service) $service | toJson }}

@@ -126,6 +126,14 @@ volumes:
       defaultMode: 0440
   {{- end }}
   {{- end }}
+  {{- if not .alone }}
+  {{- with include "qring.signing.secret" .root }}
+  - name: signing
+    secret:
+      secretName: {{ . }}
+      defaultMode: 0440
+  {{- end }}
+  {{- end }}
   {{- with .root.Values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -186,6 +194,11 @@ volumeMounts:
   # Mount the folder, not single files (subPath): those are not updated when the Secret is renewed.
   - name: tls
     mountPath: /etc/qring/tls
+    readOnly: true
+  {{- end }}
+  {{- if and (include "qring.signing.secret" .root) (not .alone) }}
+  - name: signing
+    mountPath: /etc/qring/signing
     readOnly: true
   {{- end }}
   {{- with .root.Values.extraVolumeMounts }}
