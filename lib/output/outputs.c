@@ -580,9 +580,9 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     qr_hex(w->data.digest, sizeof w->data.digest, data_hash);
     qr_result_json(&result, &text);
     QR_TRY(qr_job_file_write(o->dir, w->job, o->epochs, err));
-    QR_TRY(qr_file_replace(path, qr_buf_view(&text), err));
     QR_TRY(qr_outputs_flush(o, err));
-    QR_TRY(outputs_write_provenance(o, &result, canonical, err));
+    QR_TRY(outputs_write_provenance(o, &result, qr_buf_view(&text), canonical, err));
+    QR_TRY(qr_file_replace(path, qr_buf_view(&text), err));
     report_values(o, r);
     if (o->publisher) QR_TRY(qr_publisher_finish(o->publisher, true, last_checkpoint_ns, err));
     report_done(o, w, r, safetensors, path);

@@ -21,9 +21,10 @@ void outputs_on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t ba
 void outputs_on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches,
                       double seconds, const struct qr_named_value *values, size_t n);
 
-/* Writes provenance.json, after all other files of the run. */
+/* Writes provenance.json, after all other files of the run but result.json, whose text is given. */
 QR_MUST_CHECK enum qr_code outputs_write_provenance(const struct qr_outputs *o,
                                                     const struct qr_result *result,
+                                                    struct qr_bytes text,
                                                     const struct qr_job_canonical *canonical,
                                                     struct qr_err *err);
 

@@ -256,6 +256,7 @@ enum qr_code qr_publisher_new_with(const struct qr_publisher_options *opt,
     struct qr_publisher *p = qr_xcalloc(1, sizeof *p);
     p->opt = *opt;
     p->place = *place;
+    p->place.at.keep = opt->keep;
     p->threads = *threads;
     p->log = *opt->log;
     p->url = qr_xstrdup(p->place.url);

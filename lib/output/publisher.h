@@ -35,6 +35,7 @@ struct qr_publisher_options { /* borrowed as long as the publisher lives */
     int64_t every_ns;
     uint64_t every_steps;
     uint64_t every_epochs; /* 0: no checkpoints at the ends of epochs */
+    size_t keep;           /* as in struct qr_checkpoint_location */
     uint64_t n_batches;    /* steps per epoch */
     uint64_t epochs;       /* epochs of the whole training, until qr_publisher_set_epochs */
     /* qr_clock_awake: suspended time does not count for the ten minutes */

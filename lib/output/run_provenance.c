@@ -49,9 +49,11 @@ static enum qr_code sign(const struct qr_outputs *o, struct qr_bytes statement,
 }
 
 enum qr_code outputs_write_provenance(const struct qr_outputs *o, const struct qr_result *result,
+                                      struct qr_bytes result_text,
                                       const struct qr_job_canonical *canonical,
                                       struct qr_err *err) {
-    static const char *const names[] = {"job.json", "result.json", "steps.jsonl"};
+    uint8_t digest[QR_SHA256_BYTES];
+    char hex[2 * QR_SHA256_BYTES + 1];
     qr_auto(qr_provenance_fini) struct qr_provenance p = {0};
     qr_auto(qr_buf_free) struct qr_buf text = {0};
     qr_auto(qr_free_p) char *path = qr_path_join(o->dir, "provenance.json");
@@ -63,8 +65,11 @@ enum qr_code outputs_write_provenance(const struct qr_outputs *o, const struct q
     snprintf(p.chain, sizeof p.chain, "%s", result->chain);
     add_weights(o, result->weights_sha256, &p);
     qr_provenance_add(&p.files, &p.n_files, "weights.safetensors", result->safetensors_sha256);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        QR_TRY(add_file(o, names[i], &p, err));
+    qr_sha256(result_text.p, result_text.n, digest);
+    qr_hex(digest, sizeof digest, hex);
+    qr_provenance_add(&p.files, &p.n_files, "result.json", hex);
+    QR_TRY(add_file(o, "job.json", &p, err));
+    QR_TRY(add_file(o, "steps.jsonl", &p, err));
     for (size_t i = 0; i < canonical->n; i++)
         qr_provenance_add(&p.fields, &p.n_fields, canonical->fields[i].name,
                           canonical->fields[i].value);

@@ -80,6 +80,7 @@ struct qr_checkpoint_location {
     struct qr_store *store;
     const char *dir; /* in the store, without a slash at the end */
     const char *url; /* of dir, for messages */
+    size_t keep;     /* files kept by a save, the newest; 0: QR_CHECKPOINTS_KEPT */
 };
 /* Reads LATEST. ret->job_hash is "" when there is none. DATA_LOSS when LATEST is damaged. */
 QR_MUST_CHECK enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_location *p,

@@ -136,7 +136,7 @@ bool qr_checkpoint_has_name(const char *name) {
     return strcmp(name + 1 + DIGEST_CHARS, ".safetensors") == 0;
 }
 
-/* Deletes all but the newest three of the checkpoints up to the one that LATEST names. Files that
+/* Deletes all but the newest p->keep of the checkpoints up to the one that LATEST names. Files that
  * cannot be deleted remain until the next save. */
 static void checkpoint_prune(const struct qr_checkpoint_location *p,
                              const struct qr_checkpoint_latest *l) {
@@ -154,7 +154,7 @@ static void checkpoint_prune(const struct qr_checkpoint_location *p,
         if (strcmp(name, named) > 0) break;
         n += qr_checkpoint_has_name(name + skip);
     }
-    for (; n > QR_CHECKPOINTS_KEPT; at += strlen(at) + 1) {
+    for (; n > (p->keep ? p->keep : QR_CHECKPOINTS_KEPT); at += strlen(at) + 1) {
         if (!qr_checkpoint_has_name(at + skip)) continue;
         if (p->store->ops->remove(p->store, at, &err) != QR_OK) break;
         n--;

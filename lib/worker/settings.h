@@ -64,6 +64,7 @@ struct qr_settings {
     char *checkpoints;
     char *signing_key; /* Ed25519, PEM; NULL: the provenance is not signed */
     int64_t checkpoint_interval_ns, checkpoint_steps; /* minimum distance; both must pass */
+    int64_t checkpoint_keep;
     int64_t checkpoint_epochs; /* additionally at the end of every N-th epoch; 0, -1: none */
     int64_t evaluate_interval_ns;
     bool fresh;   /* delete earlier checkpoints and results */

@@ -295,6 +295,7 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
         .every_steps = (uint64_t)w->settings.checkpoint_steps,
         .every_epochs =
             w->settings.checkpoint_epochs > 0 ? (uint64_t)w->settings.checkpoint_epochs : 0,
+        .keep = (size_t)w->settings.checkpoint_keep,
         .n_batches = qr_batch_count(w->load.data.n_train, w->job->train.batch_size),
         .epochs = worker_epochs(w),
         .clock = &qr_clock_awake,

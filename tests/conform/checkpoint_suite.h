@@ -190,6 +190,32 @@ static void keeps_strangers(void) {
         CHECK(place.store->ops->remove(place.store, name[i], &ck_err) == QR_OK, "%s", ck_err.msg);
 }
 
+static void keeps_more(void) {
+    place.keep = 5;
+    for (uint64_t reductions = 2; reductions <= 20; reductions += 2)
+        CHECK(save(JOB, reductions, false, NULL) == QR_OK, "%s", ck_err.msg);
+    for (uint64_t reductions = 2; reductions <= 20; reductions += 2)
+        CHECK(there(JOB, reductions) == (reductions >= 12), "%" PRIu64 " reductions", reductions);
+    /* Their names have step and digest; each is read again, one of another job is not. */
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
+    CHECK(qr_checkpoint_list(&place, JOB, &names, &ck_err) == QR_OK, "%s", ck_err.msg);
+    size_t n = 0;
+    for (char *name = strtok((char *)names.p, "\n"); name; name = strtok(NULL, "\n"), n++) {
+        struct qr_checkpoint c = {0};
+        uint64_t step;
+        char digest[33];
+        CHECK(qr_checkpoint_parse_name(name, &step, digest) &&
+                  qr_checkpoint_read(&place, name, JOB, &c, &ck_err) == QR_OK && c.step == step &&
+                  strcmp(c.digest, digest) == 0,
+              "%s: %s", name, ck_err.msg);
+        qr_checkpoint_fini(&c);
+        CHECK(qr_checkpoint_read(&place, name, OTHER, &c, &ck_err) == QR_DATA_LOSS);
+    }
+    CHECK(n == 5, "%zu names", n);
+    place.keep = 0;
+    start_over();
+}
+
 static void keeps_three(void) {
     for (uint64_t reductions = 2; reductions <= 20; reductions += 2)
         CHECK(save(JOB, reductions, false, NULL) == QR_OK, "%s", ck_err.msg);
@@ -284,10 +310,12 @@ static void wrong_name(void) {
 }
 
 static inline void checkpoint_suite(struct qr_store *s) {
-    place = (struct qr_checkpoint_location){s, "run/checkpoints", "the place"};
+    place =
+        (struct qr_checkpoint_location){.store = s, .dir = "run/checkpoints", .url = "the place"};
     forward_only();
     keeps_strangers();
     keeps_three();
+    keeps_more();
     the_one_before();
     wrong_name();
 }
@@ -299,7 +327,8 @@ static inline void checkpoint_suite(struct qr_store *s) {
 static void publish_reductions(struct qr_store *(*open_store)(void), unsigned seed,
                                const atomic_bool *end) {
     struct qr_checkpoint_latest l = {0};
-    place = (struct qr_checkpoint_location){open_store(), "run/checkpoints", "the place"};
+    place = (struct qr_checkpoint_location){
+        .store = open_store(), .dir = "run/checkpoints", .url = "the place"};
     while (!atomic_load(end)) {
         if (qr_checkpoint_peek(&place, &l, &ck_err) != QR_OK)
             fprintf(stderr, "%s\n", ck_err.msg), _exit(1);
@@ -327,7 +356,8 @@ static inline void checkpoint_race(struct qr_store *s, struct qr_store *(*open_s
     unsigned dice = 1;
     int kills = 0, moves = 0, running = N;
     qr_buf_clear(&ck_notes);
-    place = (struct qr_checkpoint_location){s, "run/checkpoints", "the place"};
+    place =
+        (struct qr_checkpoint_location){.store = s, .dir = "run/checkpoints", .url = "the place"};
     for (int i = 0; i < N; i++)
         if ((pids[i] = fork()) == 0) publish_reductions(open_store, (unsigned)i, end);
     for (int looks = 1; running > 0; looks++) {

@@ -211,7 +211,7 @@ def links():
                 ends(f"{what}: {name} {how}", command, 2, [f"{out}/{name}", how, "--out"])
                 check(f"{what}: {name} {how}: nothing is written: {os.listdir(out)}", [f for f in os.listdir(out) if os.path.isfile(f"{out}/{f}")] == [name])
                 if not check(f"{what}: {name} {how}: the file elsewhere is as it was", content(kept) == PRECIOUS): lost, kept = lost + 1, precious(where)
-    for name in "result.json", "weights.h5", "weights.safetensors":  # these are replaced by name
+    for name in "result.json", "provenance.json", "weights.h5", "weights.safetensors":  # these are replaced by name
         out = folder("links-out")
         os.symlink(kept, f"{out}/{name}")
         ends(f"{name} a link", [QRINGD, base, "--epochs", "2", "--out", out], 0, ["done"])

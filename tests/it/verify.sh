@@ -143,6 +143,16 @@ check "killed, several workers: the same by one thread" verified 0 "$killed" --a
 check "every step" says "4000 steps, 1 to 4000: 4000 computed"
 began=$(now_ms); verified 0 "$killed" --step 3999 --threads 1; echo "one step of 4000, from a checkpoint: $(($(now_ms) - began)) ms"
 
+# Many checkpoints: any step in little time.
+check "a long run that keeps many checkpoints" run_in 120 "$work/many.log" "$qring" run "$work/long.json" -n 2 --out "$work/many" --logdir= \
+    --checkpoint-interval 1ms --checkpoint-steps 100 --checkpoint-keep 1000
+kept=$(ls "$work/many/checkpoints" | wc -l)
+check "more than three: $kept" test "$kept" -gt 3
+middle=$(ls "$work/many/checkpoints" | sed -n 's/^[0-9a-f]*-0*\([0-9]*\)-.*/\1/p' | sort -n | sed -n "$((kept / 2))p")
+began=$(now_ms); check "a step in the middle" verified 0 "$work/many" --step $((middle + 1)) --threads 1
+echo "step $((middle + 1)) of 4000, with $kept checkpoints: $(($(now_ms) - began)) ms"
+check "from the checkpoint before" says "1 step, $((middle + 1)) to $((middle + 1)): 1 computed"
+
 # Read-only.
 chmod -R a-w "$killed"
 before=$(find "$killed" | sort | cksum)

@@ -123,7 +123,7 @@ static struct qr_checkpoint state_at(uint64_t reductions) {
     return c;
 }
 static void publish(struct qr_store *s, const char *where, uint64_t reductions) {
-    const struct qr_checkpoint_location p = {s, where, where};
+    const struct qr_checkpoint_location p = {.store = s, .dir = where, .url = where};
     struct qr_checkpoint c = state_at(reductions);
     struct qr_buf notes = {0};
     struct qr_checkpoint_latest l = {0};
@@ -207,7 +207,7 @@ static struct qr_store *after(const struct disk *d, int cut, int tear, bool *ret
 
 static long tried;
 static void look(struct qr_store *s, int cut, uint64_t reported, uint64_t known) {
-    const struct qr_checkpoint_location p = {s, "c", "c"};
+    const struct qr_checkpoint_location p = {.store = s, .dir = "c", .url = "c"};
     struct qr_checkpoint c = {0}, want;
     struct qr_buf notes = {0};
     bool done;
@@ -295,7 +295,7 @@ static char *object_of(uint64_t reductions) {
  * have these words. */
 static bool loads(struct qr_store *s, const char *name, struct qr_bytes content,
                   uint64_t reductions, const char *file, const char *section) {
-    const struct qr_checkpoint_location p = {s, "c", "c"};
+    const struct qr_checkpoint_location p = {.store = s, .dir = "c", .url = "c"};
     struct qr_checkpoint c = {0}, want = state_at(reductions);
     struct qr_buf notes = {0};
     bool done;

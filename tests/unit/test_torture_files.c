@@ -158,7 +158,7 @@ static struct qr_checkpoint state_at(uint64_t reductions) {
 static enum qr_code publish(uint64_t reductions) {
     qr_auto(qr_free_p) char *place_dir = at("checkpoints");
     struct qr_store *s = qr_store_file_new("");
-    const struct qr_checkpoint_location p = {s, place_dir, place_dir};
+    const struct qr_checkpoint_location p = {.store = s, .dir = place_dir, .url = place_dir};
     struct qr_checkpoint c = state_at(reductions);
     struct qr_buf notes = {0};
     struct qr_checkpoint_latest l;
@@ -176,7 +176,7 @@ static enum qr_code run_publish(void) { return publish(4); }
 static bool loads(uint64_t reductions) {
     qr_auto(qr_free_p) char *place_dir = at("checkpoints");
     struct qr_store *s = qr_store_file_new("");
-    const struct qr_checkpoint_location p = {s, place_dir, place_dir};
+    const struct qr_checkpoint_location p = {.store = s, .dir = place_dir, .url = place_dir};
     struct qr_checkpoint c = {0}, want = state_at(reductions);
     struct qr_buf notes = {0};
     bool done, is = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err) == QR_OK &&
@@ -236,7 +236,8 @@ static bool same_file(const char *name, const char *bytes, size_t n) {
 }
 static void old_results(void) {
     put("out/weights.h5", "old weights"), put("out/result.json", "old result"),
-        put("out/steps.jsonl", "{\"step\":1,half"), put("out/job.json", "old job");
+        put("out/steps.jsonl", "{\"step\":1,half"), put("out/job.json", "old job"),
+        put("out/provenance.json", "old statement"), put("out/provenance.dsse.json", "old too");
 }
 /* All of the old run, or what is left of it or there of the new one: no result without its weights,
  * none of the old run beside the new job. */
@@ -258,7 +259,9 @@ static bool outputs_new(void) {
     free(path);
     return fine && same_file("out/weights.h5", first_weights, first_bytes) &&
            !has("out/result.json", "old result") && !has("out/result.json", NULL) &&
-           !has("out/job.json", "old job") && !has("out/steps.jsonl", NULL);
+           !has("out/provenance.json", "old statement") && !has("out/provenance.json", NULL) &&
+           has("out/provenance.dsse.json", NULL) && !has("out/job.json", "old job") &&
+           !has("out/steps.jsonl", NULL);
 }
 
 /* ---- the trying ---- */
