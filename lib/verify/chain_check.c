@@ -125,17 +125,18 @@ void qr_chain_check(struct qr_bytes file, const uint8_t *first, struct qr_chain 
     size_t cap = 0, n_chained = 0, number = 0, malformed = 0;
     const uint8_t *at = file.p, *end = file.p + file.n, *stop = NULL;
     for (; at < end && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1) {
-        bool chained = false;
+        struct qr_chain_line l;
+        bool chained = false, good = read_line(qr_bytes_of(at, (size_t)(stop - at)), &chained, &l);
         number++;
-        if (c.n == cap) c.line = qr_xreallocarray(c.line, cap = cap ? 2 * cap : 64, sizeof *c.line);
-        if (malformed) continue;
-        if (read_line(qr_bytes_of(at, (size_t)(stop - at)), &chained, &c.line[c.n])) c.n++;
-        else malformed = number;
         n_chained += chained;
+        if (!good && !malformed) malformed = number;
+        if (malformed) continue;
+        if (c.n == cap) c.line = qr_xreallocarray(c.line, cap = cap ? 2 * cap : 64, sizeof *c.line);
+        c.line[c.n++] = l;
     }
-    for (size_t i = 0; n_chained && i < c.n; i++) /* such a line has no digest */
+    for (size_t i = 0; n_chained && i < c.n; i++) /* a line without a chain has no digest */
         if (!*c.line[i].digest) malformed = i + 1, c.n = i;
-    if (!malformed && c.n && !n_chained) {
+    if (c.n && !n_chained) {
         c.state = QR_CHAIN_MISSING;
         snprintf(c.why, sizeof c.why,
                  "the lines have no chain: the run began with an earlier version of qring");

@@ -122,6 +122,9 @@ static void test_before_chains(void) {
     qr_chain_check(qr_buf_view(&old), first, &c);
     CHECK(c.state == QR_CHAIN_MISSING && strstr(c.why, "no chain"), "%s", c.why);
     qr_chain_fini(&c);
+    /* Malformed lines behind them do not change that, but a chain does. */
+    qr_buf_puts(&old, "hello\n");
+    check_why(&old, "no chain");
     qr_buf_put(&old, line[4].p, line[4].n);
     check_why(&old, "line 1 was changed");
 }
