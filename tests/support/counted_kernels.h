@@ -114,10 +114,10 @@ static void call_matrix(double cells, const void *numbers, bool wide, size_t ele
     sum_bytes += cells * s.cells * 2 * 2 * QR_LANES * (double)elem;
 }
 /* Operations of one-qubit gates on a cell. */
-static double turn_operations(const struct qr_tile_qubits *at,
-                              const double (*numbers)[QR_TURN_NUMBERS]) {
+static double rotation_operations(const struct qr_tile_qubits *at,
+                                  const double (*numbers)[QR_ROTATION_NUMBERS]) {
     double ops = 0;
-    for (unsigned k = 0; k < at->n; k++) ops += qr_turn_has_zeros(numbers[k]) ? 4 : 8;
+    for (unsigned k = 0; k < at->n; k++) ops += qr_rotation_has_zeros(numbers[k]) ? 4 : 8;
     return ops;
 }
 static double inside(unsigned bits, const struct qr_tile_target *at) {
@@ -155,22 +155,22 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
         after(before, said);                                                                       \
         return at_end;                                                                             \
     }                                                                                              \
-    static void T##_turn_(void *cells, unsigned bits, const struct qr_tile_qubits *at,             \
-                          const double(*numbers)[QR_TURN_NUMBERS]) {                               \
+    static void T##_rotate_(void *cells, unsigned bits, const struct qr_tile_qubits *at,           \
+                            const double(*numbers)[QR_ROTATION_NUMBERS]) {                         \
         typedef T##_elem real_elem;                                                                \
-        COUNTED(                                                                                   \
-            call((double)(UINT64_C(1) << bits), turn_operations(at, numbers), 2, sizeof(ELEM)));   \
-        k->turn(cells, bits, at, numbers);                                                         \
+        COUNTED(call((double)(UINT64_C(1) << bits), rotation_operations(at, numbers), 2,           \
+                     sizeof(ELEM)));                                                               \
+        k->rotate(cells, bits, at, numbers);                                                       \
         after(before, said);                                                                       \
     }                                                                                              \
-    static void T##_turn_back_(void *phi, void *lambda, unsigned bits,                             \
-                               const struct qr_tile_qubits *at,                                    \
-                               const double(*numbers)[QR_TURN_NUMBERS], double(*acc)[QR_LANES]) {  \
+    static void T##_rotate_back_(                                                                  \
+        void *phi, void *lambda, unsigned bits, const struct qr_tile_qubits *at,                   \
+        const double(*numbers)[QR_ROTATION_NUMBERS], double(*acc)[QR_LANES]) {                     \
         typedef T##_elem real_elem;                                                                \
-        double ops = numbers ? 2 * turn_operations(at, numbers) : 0;                               \
+        double ops = numbers ? 2 * rotation_operations(at, numbers) : 0;                           \
         for (unsigned g = 0; g < at->n; g++) ops += 2 * __builtin_popcount(at->wanted[g]);         \
         COUNTED(call((double)(UINT64_C(1) << bits), ops, numbers ? 4 : 2, sizeof(ELEM)));          \
-        k->turn_back(phi, lambda, bits, at, numbers, acc);                                         \
+        k->rotate_back(phi, lambda, bits, at, numbers, acc);                                       \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_phase_(void *phi, void *lambda, size_t n_rows, const void *lanes, bool by_row, \
@@ -361,8 +361,8 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
                                                   .lanes = T##_lanes_,                             \
                                                   .apply = T##_apply_,                             \
                                                   .cross = T##_cross_,                             \
-                                                  .turn = T##_turn_,                               \
-                                                  .turn_back = T##_turn_back_,                     \
+                                                  .rotate = T##_rotate_,                           \
+                                                  .rotate_back = T##_rotate_back_,                 \
                                                   .phase = T##_phase_,                             \
                                                   .parities = T##_parities_,                       \
                                                   .permute = T##_permute_,                         \

@@ -494,7 +494,7 @@ static void products_of_lanes(const struct qr_kernels *k) {
 /* ---- gates with structure ---- */
 
 /* Of each kind of zeros, and of both signs. */
-static void turn_numbers(unsigned form, int precision, double ret[QR_TURN_NUMBERS]) {
+static void rotation_numbers(unsigned form, int precision, double ret[QR_ROTATION_NUMBERS]) {
     double length = 0;
     for (unsigned k = 0; k < 4; k++) ret[k] = uniform();
     if (form) ret[1] = ret[form == 1 ? 3 : 2] = 0;
@@ -508,7 +508,7 @@ static void turn_numbers(unsigned form, int precision, double ret[QR_TURN_NUMBER
 
 /* The cells of a one-qubit gate on a bit, by the header's formula. */
 static double complex turned(const void *cells, int precision, size_t i, size_t l, unsigned bit,
-                             const double a[QR_TURN_NUMBERS]) {
+                             const double a[QR_ROTATION_NUMBERS]) {
     size_t set = (size_t)1 << bit;
     double complex x = amplitude(cells, precision, i & ~set, l),
                    y = amplitude(cells, precision, i | set, l), u = CMPLX(a[0], a[1]),
@@ -516,8 +516,8 @@ static double complex turned(const void *cells, int precision, size_t i, size_t 
     return i & set ? v * x + a[4] * conj(u) * y : u * x - a[4] * conj(v) * y;
 }
 
-static void check_turn_cross(const struct work *w, const struct qr_tile_qubits *at,
-                             const double (*acc)[QR_LANES], int precision) {
+static void check_rotation_cross(const struct work *w, const struct qr_tile_qubits *at,
+                                 const double (*acc)[QR_LANES], int precision) {
     double worst = 0;
     for (unsigned g = 0; g < at->n; g++)
         for (size_t l = 0; l < QR_LANES; l++) {
@@ -533,16 +533,17 @@ static void check_turn_cross(const struct work *w, const struct qr_tile_qubits *
                 off += x * conj(b) - conj(y * conj(a));
                 z += cimag(x * conj(a)) - cimag(y * conj(b));
             }
-            const double want[QR_TURN_CROSS] = {creal(off), cimag(off), z};
-            for (unsigned k = 0; k < QR_TURN_CROSS; k++)
-                worst = fmax(worst, fabs(acc[g * QR_TURN_CROSS + k][l] -
+            const double want[QR_ROTATION_CROSS] = {creal(off), cimag(off), z};
+            for (unsigned k = 0; k < QR_ROTATION_CROSS; k++)
+                worst = fmax(worst, fabs(acc[g * QR_ROTATION_CROSS + k][l] -
                                          (at->wanted[g] >> k & 1 ? want[k] : 0)));
         }
     /* 256 products, each at most 2 in size, summed in batches of 64 */
     CHECK(worst <= 256 * 8 * tolerance[precision], "%.3g", worst);
 }
 
-static void turns(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
+static void rotations(const struct qr_kernels *k, const struct qr_kernels *portable,
+                      int precision) {
     struct work w = make(precision);
     size_t bytes = bytes_of(CELLS, precision);
     for (unsigned variant = 0; variant < 120; variant++) {
@@ -550,19 +551,20 @@ static void turns(const struct qr_kernels *k, const struct qr_kernels *portable,
                                     .bit = {(uint8_t)(variant % BITS),
                                             (uint8_t)((variant + 1 + variant / BITS % 6) % BITS)},
                                     .wanted = {(uint8_t)(variant % 8), (uint8_t)(variant / 8 % 8)}};
-        double numbers[2][QR_TURN_NUMBERS], acc[2][2 * QR_TURN_CROSS][QR_LANES] = {0};
-        for (unsigned g = 0; g < 2; g++) turn_numbers((variant / 2 + g) % 3, precision, numbers[g]);
-        const double(*n)[QR_TURN_NUMBERS] = (const double(*)[QR_TURN_NUMBERS])numbers;
+        double numbers[2][QR_ROTATION_NUMBERS], acc[2][2 * QR_ROTATION_CROSS][QR_LANES] = {0};
+        for (unsigned g = 0; g < 2; g++)
+            rotation_numbers((variant / 2 + g) % 3, precision, numbers[g]);
+        const double(*n)[QR_ROTATION_NUMBERS] = (const double(*)[QR_ROTATION_NUMBERS])numbers;
         void *x = copy_of(w.phi, bytes), *y = copy_of(w.phi, bytes), *z = copy_of(w.phi, bytes),
              *l[2] = {copy_of(w.lambda, bytes), copy_of(w.lambda, bytes)};
-        k->turn(x, BITS, &at, n);
-        portable->turn(y, BITS, &at, n);
+        k->rotate(x, BITS, &at, n);
+        portable->rotate(y, BITS, &at, n);
         CHECK(memcmp(x, y, bytes) == 0, "%s turn %u", k->name, variant);
         double worst = 0;
         if (at.n == 2) {
             struct qr_tile_qubits first = at;
             first.n = 1;
-            portable->turn(z, BITS, &first, n);
+            portable->rotate(z, BITS, &first, n);
         }
         for (size_t i = 0; i < CELLS; i++)
             for (size_t lane = 0; lane < QR_LANES; lane++)
@@ -572,18 +574,18 @@ static void turns(const struct qr_kernels *k, const struct qr_kernels *portable,
         CHECK(worst <= 2 * tolerance[precision], "%s turn %u: %.3g", k->name, variant, worst);
         memcpy(x, w.phi, bytes);
         memcpy(y, w.phi, bytes);
-        k->turn_back(x, l[0], BITS, &at, variant % 5 ? n : NULL, acc[0]);
-        portable->turn_back(y, l[1], BITS, &at, variant % 5 ? n : NULL, acc[1]);
+        k->rotate_back(x, l[0], BITS, &at, variant % 5 ? n : NULL, acc[0]);
+        portable->rotate_back(y, l[1], BITS, &at, variant % 5 ? n : NULL, acc[1]);
         CHECK(memcmp(x, y, bytes) == 0 && memcmp(l[0], l[1], bytes) == 0 &&
                   memcmp(acc[0], acc[1], sizeof acc[0]) == 0,
-              "%s turn_back %u", k->name, variant);
-        check_turn_cross(&w, &at, (const double(*)[QR_LANES])acc[0], precision);
+              "%s rotate_back %u", k->name, variant);
+        check_rotation_cross(&w, &at, (const double(*)[QR_LANES])acc[0], precision);
         memcpy(z, w.phi, bytes);
-        if (variant % 5) portable->turn(z, BITS, &at, n);
-        CHECK(memcmp(x, z, bytes) == 0, "%s turn_back %u leaves phi", k->name, variant);
+        if (variant % 5) portable->rotate(z, BITS, &at, n);
+        CHECK(memcmp(x, z, bytes) == 0, "%s rotate_back %u leaves phi", k->name, variant);
         memcpy(z, w.lambda, bytes);
-        if (variant % 5) portable->turn(z, BITS, &at, n);
-        CHECK(memcmp(l[0], z, bytes) == 0, "%s turn_back %u leaves lambda", k->name, variant);
+        if (variant % 5) portable->rotate(z, BITS, &at, n);
+        CHECK(memcmp(l[0], z, bytes) == 0, "%s rotate_back %u leaves lambda", k->name, variant);
         free(x);
         free(y);
         free(z);
@@ -701,7 +703,7 @@ int main(void) {
             moves(k, precision);
             tables(k, portable, precision);
             slices(k, precision);
-            turns(k, portable, precision);
+            rotations(k, portable, precision);
             phases(k, portable, precision);
             parities(k, portable, precision);
             cycles(k, precision);

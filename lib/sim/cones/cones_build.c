@@ -22,9 +22,9 @@
 /* Multiply-adds in float64 of the other engines per amplitude and gradient: for a fused gate of
  * each kind (a batch of diagonal gates counts once), and the minimum of the streaming engine. */
 #define OF_MATRIX 62.0
-#define OF_TURN 15.0
+#define OF_ROTATION 15.0
 #define OF_BATCH 40.0
-#define OF_MOVE 4.0
+#define OF_PERMUTATION 4.0
 #define OF_STREAMING 800.0
 /* Largest factor that a long search was seen to save over a quick one. */
 #define SEARCH_GAINS 2.0
@@ -326,11 +326,11 @@ static double build_other_engine_cost(struct qr_sim_plan *p, const struct qr_cir
         const struct qr_fused_gate *g = &p->fused[i];
         bool again = i && g->kind == QR_FUSED_PHASE && p->fused[i - 1].kind == QR_FUSED_PHASE &&
                      p->fused[i - 1].batch == g->batch;
-        of_amplitude += g->kind == QR_FUSED_MATRIX ? OF_MATRIX
-                        : g->kind == QR_FUSED_TURN ? OF_TURN
-                        : g->kind == QR_FUSED_MOVE ? OF_MOVE
-                        : again                    ? 0
-                                                   : OF_BATCH;
+        of_amplitude += g->kind == QR_FUSED_MATRIX        ? OF_MATRIX
+                        : g->kind == QR_FUSED_ROTATION    ? OF_ROTATION
+                        : g->kind == QR_FUSED_PERMUTATION ? OF_PERMUTATION
+                        : again                           ? 0
+                                                          : OF_BATCH;
     }
     qr_plan_unfuse(p);
     p->structured = false;

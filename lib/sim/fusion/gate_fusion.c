@@ -32,8 +32,8 @@ struct draft {
 
 /* Where a gate goes, as trials have shown. */
 enum gate_place {
-    FREE, /* a diagonal gate to a group, a one-qubit gate to a TURN, others alone */
-    IN_TURN,
+    FREE, /* a diagonal gate to a group, a one-qubit gate to a ROTATION, others alone */
+    IN_ROTATION,
     IN_MATRIX,
 };
 
@@ -233,9 +233,9 @@ static bool gate_is_permutation(const struct fuser *f, uint32_t gate) {
 /* Operations per amplitude, forward and backward, in units of one in single precision. */
 enum {
     MATRIX_OPS = 110,
-    TURN_OPS = 30,
+    ROTATION_OPS = 30,
     PHASE_OPS = 8, /* as one of many gates of a group */
-    MOVE_OPS = 12,
+    PERMUTATION_OPS = 12,
     BATCH_LEAST = 4, /* gates on one qubit each, for a batch without others */
 };
 
@@ -250,12 +250,12 @@ static bool draft_splits(const struct fuser *f, const struct draft *d) {
         uint64_t qubits = qr_gate_mask(g);
         if (__builtin_popcountll(qubits) == 1) {
             unsigned k = g->targets[0] == d->q[1];
-            if (!open[k]) ops += TURN_OPS;
+            if (!open[k]) ops += ROTATION_OPS;
             open[k] = true;
             continue;
         }
         if (gate_is_diagonal(g)) ops += PHASE_OPS;
-        else if (gate_is_permutation(f, gate)) ops += MOVE_OPS;
+        else if (gate_is_permutation(f, gate)) ops += PERMUTATION_OPS;
         else return false;
         open[0] = open[1] = false;
     }
@@ -264,13 +264,13 @@ static bool draft_splits(const struct fuser *f, const struct draft *d) {
 
 /* Adds a gate to the last fused gate on its qubit if that has one-qubit gates only, else to a new
  * one. A fixed gate is no reason to differentiate, and data none to repeat, what is before. */
-static void fuse_turn(struct fuser *f, uint32_t gate, unsigned q) {
+static void fuse_rotation(struct fuser *f, uint32_t gate, unsigned q) {
     struct gates one = {.gates = &gate, .n = 1};
     struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
-    if (!d || d->kind != QR_FUSED_TURN || !gates_may_follow(f, &d->ops, &one) ||
+    if (!d || d->kind != QR_FUSED_ROTATION || !gates_may_follow(f, &d->ops, &one) ||
         (f->differentiated[gate] && !d->ops.differentiated) || (f->data[gate] && !d->ops.varies)) {
         d = fuser_new_draft(f, q, (q ^ 1) < f->n ? q ^ 1 : q - 1);
-        d->kind = QR_FUSED_TURN;
+        d->kind = QR_FUSED_ROTATION;
         d->plain = false;
         d->single = true;
         f->last[q] = (int64_t)f->n_drafts - 1;
@@ -300,13 +300,13 @@ static void fuse_structured(struct fuser *f, uint32_t gate, uint64_t qubits) {
     fuser_flush(f, a);
     fuser_flush(f, b);
     if (a == b) {
-        if (f->place[gate] == IN_TURN || !gate_is_diagonal(g)) fuse_turn(f, gate, a);
+        if (f->place[gate] == IN_ROTATION || !gate_is_diagonal(g)) fuse_rotation(f, gate, a);
         else fuse_phase(f, gate, a, (a ^ 1) < f->n ? a ^ 1 : a - 1, true);
     } else if (gate_is_diagonal(g)) {
         fuse_phase(f, gate, a, b, false);
     } else {
         struct draft *d = fuser_new_draft(f, a, b);
-        d->kind = QR_FUSED_MOVE;
+        d->kind = QR_FUSED_PERMUTATION;
         d->plain = false;
         f->last[a] = f->last[b] = (int64_t)f->n_drafts - 1;
         gates_push(f, &d->ops, gate);
@@ -605,7 +605,7 @@ static void fuser_place_few(const struct fuser *f, enum gate_place *place) {
     for (size_t i = 0; i < f->n_drafts; i++)
         for (size_t k = 0; k < f->drafts[i].ops.n; k++)
             if (f->drafts[i].kind == QR_FUSED_PHASE && n_in[f->drafts[i].batch] < BATCH_LEAST)
-                place[f->drafts[i].ops.gates[k]] = IN_TURN;
+                place[f->drafts[i].ops.gates[k]] = IN_ROTATION;
     free(n_in);
 }
 

@@ -76,10 +76,10 @@ struct qr_plan_shape {
 /* What a fused gate is. All but the first are in plans with `structured` only, without controls,
  * channels or conditions. */
 enum qr_fused_kind {
-    QR_FUSED_MATRIX, /* any gates on the frame */
-    QR_FUSED_TURN,   /* one-qubit gates on q[0] */
-    QR_FUSED_PHASE,  /* diagonal gates; those of a batch run as one */
-    QR_FUSED_MOVE,   /* one gate that permutes amplitudes: CNOT, SWAP */
+    QR_FUSED_MATRIX,      /* any gates on the frame */
+    QR_FUSED_ROTATION,    /* one-qubit gates on q[0] */
+    QR_FUSED_PHASE,       /* diagonal gates; those of a batch run as one */
+    QR_FUSED_PERMUTATION, /* one gate that permutes amplitudes: CNOT, SWAP */
 };
 
 /* Neighbouring gates of the circuit as one matrix on two qubits. */
@@ -88,7 +88,7 @@ struct qr_fused_gate {
     uint8_t q[2]; /* frame */
     enum qr_fused_kind kind;
     uint32_t batch;       /* of a PHASE: those of a batch are adjacent and commute */
-    bool single;          /* a PHASE or TURN: acts on q[0] only */
+    bool single;          /* a PHASE or ROTATION: acts on q[0] only */
     uint32_t first_noise; /* index of the first channel of its sites; or of a branch */
     bool branch;          /* no gates (an empty shape): a channel that is no list of Pauli errors */
     uint32_t condition;   /* 1 + index of the plan's conditions; 0: always acts */

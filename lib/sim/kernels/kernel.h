@@ -66,15 +66,21 @@ struct qr_tile_target {
 };
 
 /* The cells of a tile that one or two one-qubit gates act on. */
-enum { QR_TURN_RE = 1, QR_TURN_IM = 2, QR_TURN_Z = 4, QR_TURN_CROSS = 3, QR_TURN_NUMBERS = 5 };
+enum {
+    QR_ROTATION_RE = 1,
+    QR_ROTATION_IM = 2,
+    QR_ROTATION_Z = 4,
+    QR_ROTATION_CROSS = 3,
+    QR_ROTATION_NUMBERS = 5
+};
 struct qr_tile_qubits {
     uint8_t n, bit[2]; /* gates, and the cell bit of each */
-    uint8_t wanted[2]; /* numbers that turn_back sums for each: QR_TURN_RE ... */
+    uint8_t wanted[2]; /* numbers that rotate_back sums for each: QR_ROTATION_RE ... */
     struct qr_prefetch *prefetch;
 };
 /* Whether half of the products are 0: of RY and H, a and b are real; of RX, a is real and b is
  * imaginary. */
-static inline bool qr_turn_has_zeros(const double a[QR_TURN_NUMBERS]) {
+static inline bool qr_rotation_has_zeros(const double a[QR_ROTATION_NUMBERS]) {
     return a[1] == 0 && (a[2] == 0 || a[3] == 0);
 }
 /* Marks the last cell of a cycle. */
@@ -114,13 +120,13 @@ struct qr_kernels {
                     const struct qr_pauli_string *at, size_t n, const void *weights);
     /* Multiplies by one-qubit gates ((a, -sign conj b), (b, sign conj a)). numbers, per gate: a, b,
      * sign (1 or -1) */
-    void (*turn)(void *cells, unsigned bits, const struct qr_tile_qubits *at,
-                 const double (*numbers)[QR_TURN_NUMBERS]);
-    /* acc[gate * QR_TURN_CROSS + k][lane] += the wanted numbers of M - M^adjoint, M = Tr_rest
+    void (*rotate)(void *cells, unsigned bits, const struct qr_tile_qubits *at,
+                   const double (*numbers)[QR_ROTATION_NUMBERS]);
+    /* acc[gate * QR_ROTATION_CROSS + k][lane] += the wanted numbers of M - M^adjoint, M = Tr_rest
      * |phi><lambda| on the gate's qubit: Re and Im of entry 01, Im of M_00 - M_11. Then, unless
      * numbers is NULL, multiplies both vectors. Sums in E of 64 terms, then float64. */
-    void (*turn_back)(void *phi, void *lambda, unsigned bits, const struct qr_tile_qubits *at,
-                      const double (*numbers)[QR_TURN_NUMBERS], double (*acc)[QR_LANES]);
+    void (*rotate_back)(void *phi, void *lambda, unsigned bits, const struct qr_tile_qubits *at,
+                        const double (*numbers)[QR_ROTATION_NUMBERS], double (*acc)[QR_LANES]);
     /* Multiplies cell k of row r, k < QR_PHASE_CELLS, by lanes[r] * cells[r][k] * inside[k]; if
      * lambda is not NULL both vectors, by the conjugate. lanes: a cell per row, or one for all;
      * cells, in E: re[8], im[8] per row; inside: cells, or NULL */

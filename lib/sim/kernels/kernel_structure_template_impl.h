@@ -21,32 +21,32 @@ INLINE struct NAME(pair) NAME(pair_of)(unsigned bits, const struct qr_tile_qubit
 
 /* Zeros among the numbers of a gate: of RY and H, a and b are real; of RX, a is real and b is
  * imaginary. */
-enum NAME(turn_form) { NAME(TURN_ANY), NAME(TURN_REAL), NAME(TURN_X) };
-struct NAME(turn) {
-    enum NAME(turn_form) form;
+enum NAME(rotation_form) { NAME(ROTATION_ANY), NAME(ROTATION_REAL), NAME(ROTATION_X) };
+struct NAME(rotate) {
+    enum NAME(rotation_form) form;
     E ar, ai, br, bi; /* of the first column */
     E cr, ci, dr, di; /* of the second one: -sign conj(b), sign conj(a) */
 };
-INLINE struct NAME(turn) NAME(turn_of)(const double a[QR_TURN_NUMBERS]) {
+INLINE struct NAME(rotate) NAME(rotation_of)(const double a[QR_ROTATION_NUMBERS]) {
     E ar = (E)a[0], ai = (E)a[1], br = (E)a[2], bi = (E)a[3], sign = (E)a[4];
-    struct NAME(turn)
-        t = {NAME(TURN_ANY), ar, ai, br, bi, -sign * br, sign * bi, sign * ar, -sign * ai};
-    if (a[1] == 0 && a[3] == 0) t.form = NAME(TURN_REAL);
-    else if (a[1] == 0 && a[2] == 0) t.form = NAME(TURN_X);
+    struct NAME(rotate)
+        t = {NAME(ROTATION_ANY), ar, ai, br, bi, -sign * br, sign * bi, sign * ar, -sign * ai};
+    if (a[1] == 0 && a[3] == 0) t.form = NAME(ROTATION_REAL);
+    else if (a[1] == 0 && a[2] == 0) t.form = NAME(ROTATION_X);
     return t;
 }
 
 /* x becomes a x - sign conj(b) y, y becomes b x + sign conj(a) y. */
-INLINE void NAME(turn_two)(const struct NAME(turn) * t, V *xr, V *xi, V *yr, V *yi) {
+INLINE void NAME(rotation_two)(const struct NAME(rotate) * t, V *xr, V *xi, V *yr, V *yi) {
     V ar = SET1(t->ar), br = SET1(t->br), cr = SET1(t->cr), dr = SET1(t->dr);
     V ai = SET1(t->ai), bi = SET1(t->bi), ci = SET1(t->ci), di = SET1(t->di);
     V r, i, s, j;
-    if (t->form == NAME(TURN_X)) {
+    if (t->form == NAME(ROTATION_X)) {
         r = FNMA(ci, *yi, MUL(ar, *xr));
         i = FMA(ci, *yr, MUL(ar, *xi));
         s = FNMA(bi, *xi, MUL(dr, *yr));
         j = FMA(bi, *xr, MUL(dr, *yi));
-    } else if (t->form == NAME(TURN_REAL)) {
+    } else if (t->form == NAME(ROTATION_REAL)) {
         r = FMA(cr, *yr, MUL(ar, *xr));
         i = FMA(cr, *yi, MUL(ar, *xi));
         s = FMA(br, *xr, MUL(dr, *yr));
@@ -64,19 +64,19 @@ INLINE void NAME(turn_two)(const struct NAME(turn) * t, V *xr, V *xi, V *yr, V *
 }
 
 /* n: 1 or 2 gates, on 2 or 4 cells in registers */
-INLINE void NAME(turn_group)(const struct NAME(turn) * t, int n, V *r, V *i) {
+INLINE void NAME(rotation_group)(const struct NAME(rotate) * t, int n, V *r, V *i) {
     if (n == 1) {
-        NAME(turn_two)(&t[0], &r[0], &i[0], &r[1], &i[1]);
+        NAME(rotation_two)(&t[0], &r[0], &i[0], &r[1], &i[1]);
         return;
     }
-    NAME(turn_two)(&t[0], &r[0], &i[0], &r[2], &i[2]);
-    NAME(turn_two)(&t[0], &r[1], &i[1], &r[3], &i[3]);
-    NAME(turn_two)(&t[1], &r[0], &i[0], &r[1], &i[1]);
-    NAME(turn_two)(&t[1], &r[2], &i[2], &r[3], &i[3]);
+    NAME(rotation_two)(&t[0], &r[0], &i[0], &r[2], &i[2]);
+    NAME(rotation_two)(&t[0], &r[1], &i[1], &r[3], &i[3]);
+    NAME(rotation_two)(&t[1], &r[0], &i[0], &r[1], &i[1]);
+    NAME(rotation_two)(&t[1], &r[2], &i[2], &r[3], &i[3]);
 }
 
-INLINE void NAME(turn_cells)(struct NAME(cell) * c, const struct NAME(pair) * w,
-                             const struct NAME(turn) * t, const int n) {
+INLINE void NAME(rotation_cells)(struct NAME(cell) * c, const struct NAME(pair) * w,
+                                 const struct NAME(rotate) * t, const int n) {
     uint64_t i = 0;
     for (size_t g = 0; g < w->n; g++, i = ((i | ~w->free) + 1) & w->free) {
         struct NAME(cell) * q[4] = {c + i, c + i + w->sb, c + i + w->sa, c + i + w->sa + w->sb};
@@ -88,7 +88,7 @@ INLINE void NAME(turn_cells)(struct NAME(cell) * c, const struct NAME(pair) * w,
                 re[j] = LOAD(&q[j]->re[v]);
                 im[j] = LOAD(&q[j]->im[v]);
             }
-            NAME(turn_group)(t, n, re, im);
+            NAME(rotation_group)(t, n, re, im);
 #pragma GCC unroll 4
             for (int j = 0; j < 2 * n; j++) {
                 STORE(&q[j]->re[v], re[j]);
@@ -98,32 +98,32 @@ INLINE void NAME(turn_cells)(struct NAME(cell) * c, const struct NAME(pair) * w,
     }
 }
 
-static void NAME(turn)(void *cells, unsigned bits, const struct qr_tile_qubits *at,
-                       const double (*numbers)[QR_TURN_NUMBERS]) {
+static void NAME(rotate)(void *cells, unsigned bits, const struct qr_tile_qubits *at,
+                         const double (*numbers)[QR_ROTATION_NUMBERS]) {
     struct NAME(pair) w = NAME(pair_of)(bits, at);
-    struct NAME(turn) t[2] RAW;
-    for (unsigned k = 0; k < at->n; k++) t[k] = NAME(turn_of)(numbers[k]);
-    if (at->n == 1) NAME(turn_cells)(cells, &w, t, 1);
-    else NAME(turn_cells)(cells, &w, t, 2);
+    struct NAME(rotate) t[2] RAW;
+    for (unsigned k = 0; k < at->n; k++) t[k] = NAME(rotation_of)(numbers[k]);
+    if (at->n == 1) NAME(rotation_cells)(cells, &w, t, 1);
+    else NAME(rotation_cells)(cells, &w, t, 2);
 }
 
 /* Adds the numbers of one pair of cells: Re and Im of phi_0 conj(lambda_1) - conj(phi_1
  * conj(lambda_0)), and Im of phi_0 conj(lambda_0) - phi_1 conj(lambda_1). */
-INLINE void NAME(turn_cross)(unsigned wanted, const V *pr, const V *pi, const V *lr, const V *li,
-                             int x, int y, V *a) {
-    if (wanted & QR_TURN_RE) {
+INLINE void NAME(rotation_cross)(unsigned wanted, const V *pr, const V *pi, const V *lr,
+                                 const V *li, int x, int y, V *a) {
+    if (wanted & QR_ROTATION_RE) {
         a[0] = FMA(pr[x], lr[y], a[0]);
         a[0] = FMA(pi[x], li[y], a[0]);
         a[0] = FNMA(pr[y], lr[x], a[0]);
         a[0] = FNMA(pi[y], li[x], a[0]);
     }
-    if (wanted & QR_TURN_IM) {
+    if (wanted & QR_ROTATION_IM) {
         a[1] = FMA(pi[x], lr[y], a[1]);
         a[1] = FNMA(pr[x], li[y], a[1]);
         a[1] = FMA(pi[y], lr[x], a[1]);
         a[1] = FNMA(pr[y], li[x], a[1]);
     }
-    if (wanted & QR_TURN_Z) {
+    if (wanted & QR_ROTATION_Z) {
         a[2] = FMA(pi[x], lr[x], a[2]);
         a[2] = FNMA(pr[x], li[x], a[2]);
         a[2] = FNMA(pi[y], lr[y], a[2]);
@@ -131,18 +131,19 @@ INLINE void NAME(turn_cross)(unsigned wanted, const V *pr, const V *pi, const V 
     }
 }
 
-enum { NAME(TURN_BATCH) = 8 }; /* groups of two gates: 64 terms of each number */
+enum { NAME(ROTATION_BATCH) = 8 }; /* groups of two gates: 64 terms of each number */
 
-INLINE uint64_t NAME(turn_back_batch)(struct NAME(cell) * p, struct NAME(cell) * l,
-                                      const struct NAME(pair) * w, const struct NAME(turn) * t,
-                                      const int n, const struct qr_tile_qubits *at, uint64_t start,
-                                      size_t count, double (*acc)[QR_LANES]) {
-    _Alignas(64) E sum[2 * QR_TURN_CROSS][QR_LANES] RAW;
+INLINE uint64_t NAME(rotation_back_batch)(struct NAME(cell) * p, struct NAME(cell) * l,
+                                          const struct NAME(pair) * w,
+                                          const struct NAME(rotate) * t, const int n,
+                                          const struct qr_tile_qubits *at, uint64_t start,
+                                          size_t count, double (*acc)[QR_LANES]) {
+    _Alignas(64) E sum[2 * QR_ROTATION_CROSS][QR_LANES] RAW;
     uint64_t i = start;
     for (int v = 0; v < QR_LANES; v += W) {
-        V a[2 * QR_TURN_CROSS] RAW;
+        V a[2 * QR_ROTATION_CROSS] RAW;
 #pragma GCC unroll 6
-        for (int k = 0; k < n * QR_TURN_CROSS; k++) a[k] = ZERO();
+        for (int k = 0; k < n * QR_ROTATION_CROSS; k++) a[k] = ZERO();
         i = start;
         for (size_t g = 0; g < count; g++, i = ((i | ~w->free) + 1) & w->free) {
             size_t o = i;
@@ -157,16 +158,16 @@ INLINE uint64_t NAME(turn_back_batch)(struct NAME(cell) * p, struct NAME(cell) *
                 li[j] = LOAD(&l[ix[j]].im[v]);
             }
             if (n == 1) {
-                NAME(turn_cross)(at->wanted[0], pr, pi, lr, li, 0, 1, a);
+                NAME(rotation_cross)(at->wanted[0], pr, pi, lr, li, 0, 1, a);
             } else {
-                NAME(turn_cross)(at->wanted[0], pr, pi, lr, li, 0, 2, a);
-                NAME(turn_cross)(at->wanted[0], pr, pi, lr, li, 1, 3, a);
-                NAME(turn_cross)(at->wanted[1], pr, pi, lr, li, 0, 1, a + QR_TURN_CROSS);
-                NAME(turn_cross)(at->wanted[1], pr, pi, lr, li, 2, 3, a + QR_TURN_CROSS);
+                NAME(rotation_cross)(at->wanted[0], pr, pi, lr, li, 0, 2, a);
+                NAME(rotation_cross)(at->wanted[0], pr, pi, lr, li, 1, 3, a);
+                NAME(rotation_cross)(at->wanted[1], pr, pi, lr, li, 0, 1, a + QR_ROTATION_CROSS);
+                NAME(rotation_cross)(at->wanted[1], pr, pi, lr, li, 2, 3, a + QR_ROTATION_CROSS);
             }
             if (!t) continue;
-            NAME(turn_group)(t, n, pr, pi);
-            NAME(turn_group)(t, n, lr, li);
+            NAME(rotation_group)(t, n, pr, pi);
+            NAME(rotation_group)(t, n, lr, li);
 #pragma GCC unroll 4
             for (int j = 0; j < 2 * n; j++) {
                 STORE(&p[ix[j]].re[v], pr[j]);
@@ -176,33 +177,35 @@ INLINE uint64_t NAME(turn_back_batch)(struct NAME(cell) * p, struct NAME(cell) *
             }
         }
 #pragma GCC unroll 6
-        for (int k = 0; k < n * QR_TURN_CROSS; k++) STORE(&sum[k][v], a[k]);
+        for (int k = 0; k < n * QR_ROTATION_CROSS; k++) STORE(&sum[k][v], a[k]);
     }
-    NAME(add_sums)(sum, acc, n * QR_TURN_CROSS);
+    NAME(add_sums)(sum, acc, n * QR_ROTATION_CROSS);
     return i;
 }
 
-INLINE void NAME(turn_back_cells)(struct NAME(cell) * p, struct NAME(cell) * l,
-                                  const struct NAME(pair) * w, const struct NAME(turn) * t,
-                                  const int n, const struct qr_tile_qubits *at,
-                                  double (*acc)[QR_LANES]) {
+INLINE void NAME(rotation_back_cells)(struct NAME(cell) * p, struct NAME(cell) * l,
+                                      const struct NAME(pair) * w, const struct NAME(rotate) * t,
+                                      const int n, const struct qr_tile_qubits *at,
+                                      double (*acc)[QR_LANES]) {
     uint64_t i = 0;
-    size_t most = NAME(TURN_BATCH) * 2 / (size_t)n;
+    size_t most = NAME(ROTATION_BATCH) * 2 / (size_t)n;
     for (size_t done = 0; done < w->n; done += most) {
         size_t count = w->n - done < most ? w->n - done : most;
-        i = NAME(turn_back_batch)(p, l, w, t, n, at, i, count, acc);
+        i = NAME(rotation_back_batch)(p, l, w, t, n, at, i, count, acc);
     }
 }
 
-static void NAME(turn_back)(void *phi, void *lambda, unsigned bits, const struct qr_tile_qubits *at,
-                            const double (*numbers)[QR_TURN_NUMBERS], double (*acc)[QR_LANES]) {
+static void NAME(rotate_back)(void *phi, void *lambda, unsigned bits,
+                              const struct qr_tile_qubits *at,
+                              const double (*numbers)[QR_ROTATION_NUMBERS],
+                              double (*acc)[QR_LANES]) {
     struct NAME(pair) w = NAME(pair_of)(bits, at);
-    struct NAME(turn) t[2] RAW;
-    for (unsigned k = 0; k < at->n && numbers; k++) t[k] = NAME(turn_of)(numbers[k]);
-    if (at->n == 1 && numbers) NAME(turn_back_cells)(phi, lambda, &w, t, 1, at, acc);
-    else if (at->n == 1) NAME(turn_back_cells)(phi, lambda, &w, NULL, 1, at, acc);
-    else if (numbers) NAME(turn_back_cells)(phi, lambda, &w, t, 2, at, acc);
-    else NAME(turn_back_cells)(phi, lambda, &w, NULL, 2, at, acc);
+    struct NAME(rotate) t[2] RAW;
+    for (unsigned k = 0; k < at->n && numbers; k++) t[k] = NAME(rotation_of)(numbers[k]);
+    if (at->n == 1 && numbers) NAME(rotation_back_cells)(phi, lambda, &w, t, 1, at, acc);
+    else if (at->n == 1) NAME(rotation_back_cells)(phi, lambda, &w, NULL, 1, at, acc);
+    else if (numbers) NAME(rotation_back_cells)(phi, lambda, &w, t, 2, at, acc);
+    else NAME(rotation_back_cells)(phi, lambda, &w, NULL, 2, at, acc);
 }
 
 /* ---- products of diagonal gates ---- */

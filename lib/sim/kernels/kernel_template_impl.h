@@ -457,7 +457,7 @@ static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint6
         .apply_wide = NAME(apply_wide), .repeat = NAME(repeat), .add_parts = NAME(add_parts),      \
         .numbers_of_slices = NAME(numbers_of_slices), .table_of_slices = NAME(table_of_slices),    \
         .fold_sums = NAME(fold_sums), .weighted_sum = NAME(weighted_sum), .encode = NAME(encode),  \
-        .turn = NAME(turn), .turn_back = NAME(turn_back), .phase = NAME(phase),                    \
+        .rotate = NAME(rotate), .rotate_back = NAME(rotate_back), .phase = NAME(phase),            \
         .parities = NAME(parities), .permute = NAME(permute), .matmul = NAME(matmul),              \
         .lanes = NAME(lanes)                                                                       \
     }

@@ -13,16 +13,16 @@ struct layout {
     unsigned pos[QR_FUSED_QUBITS];
     unsigned lane_bits;
     bool *done;       /* per fused gate: already in a pass */
-    uint16_t *from;   /* per cell of the tile: the cell that the last MOVE step puts there */
+    uint16_t *from;   /* per cell of the tile: the cell that the last PERMUTATION step puts there */
     uint64_t *qubits; /* per fused gate: its qubits, or those of its batch */
 };
 
 static uint64_t bit_mask(unsigned b) { return UINT64_C(1) << b; }
 /* Qubits that must be cell bits of the tile. */
 static uint64_t fused_gate_frame(const struct qr_fused_gate *b) {
-    return b->kind == QR_FUSED_PHASE  ? 0
-           : b->kind == QR_FUSED_TURN ? bit_mask(b->q[0])
-                                      : bit_mask(b->q[0]) | bit_mask(b->q[1]);
+    return b->kind == QR_FUSED_PHASE      ? 0
+           : b->kind == QR_FUSED_ROTATION ? bit_mask(b->q[0])
+                                          : bit_mask(b->q[0]) | bit_mask(b->q[1]);
 }
 /* Gates that set bits or depend on them keep their order, as if they shared the last qubit. */
 static uint64_t fused_gate_qubits(const struct qr_fused_gate *b) {
@@ -154,19 +154,19 @@ static uint8_t tile_bit(const struct layout *l, uint64_t tile, unsigned q) {
     return (uint8_t)bit_rank(tile, l->pos[q] - l->lane_bits);
 }
 
-static void passes_add_turn(struct qr_sim_plan *p, const struct layout *l, uint64_t tile,
-                            uint32_t first, uint32_t fused) {
+static void passes_add_rotation(struct qr_sim_plan *p, const struct layout *l, uint64_t tile,
+                                uint32_t first, uint32_t fused) {
     const struct qr_fused_gate *b = &p->fused[fused];
-    struct qr_plan_turn turn = {.shape = b->shape,
-                                .bit = tile_bit(l, tile, b->q[0]),
-                                .cross = p->shapes[b->shape].n_derivatives > 0};
-    struct qr_plan_step *s = passes_step_of(p, first, QR_FUSED_TURN);
-    if (s->n_turns == 2 || (s->n_turns && s->turns[0].bit == turn.bit)) {
+    struct qr_plan_rotation rotation = {.shape = b->shape,
+                                        .bit = tile_bit(l, tile, b->q[0]),
+                                        .cross = p->shapes[b->shape].n_derivatives > 0};
+    struct qr_plan_step *s = passes_step_of(p, first, QR_FUSED_ROTATION);
+    if (s->n_rotations == 2 || (s->n_rotations && s->rotations[0].bit == rotation.bit)) {
         s = passes_new_step(p);
-        s->kind = QR_FUSED_TURN;
+        s->kind = QR_FUSED_ROTATION;
     }
-    if (!s->n_turns) s->turn_slot = (uint32_t)p->statevector->n_turn_slots++;
-    s->turns[s->n_turns++] = turn;
+    if (!s->n_rotations) s->rotation_slot = (uint32_t)p->statevector->n_rotation_slots++;
+    s->rotations[s->n_rotations++] = rotation;
     passes_add_gate(p, s, l, fused);
 }
 
@@ -197,29 +197,29 @@ static void passes_add_phase(struct qr_sim_plan *p, const struct layout *l, uint
 
 /* Writes the permutation l->from as cycles: each cell takes what the next one has, the last what
  * the first one had. */
-static void moves_write(struct qr_statevector *v, const struct layout *l, struct qr_plan_step *s) {
+static void cycles_write(struct qr_statevector *v, const struct layout *l, struct qr_plan_step *s) {
     size_t n = (size_t)1 << v->tile_bits;
     bool *seen = qr_xcalloc(n, sizeof *seen);
-    v->n_moves = s->first_move;
-    v->moves = qr_xreallocarray(v->moves, v->n_moves + n, sizeof *v->moves);
+    v->n_moved = s->first_cycle;
+    v->cycles = qr_xreallocarray(v->cycles, v->n_moved + n, sizeof *v->cycles);
     for (size_t i = 0; i < n; i++) {
         if (seen[i] || l->from[i] == i) continue;
         for (size_t k = i; !seen[k]; k = l->from[k]) {
             seen[k] = true;
-            v->moves[v->n_moves++] = (uint16_t)k;
+            v->cycles[v->n_moved++] = (uint16_t)k;
         }
-        v->moves[v->n_moves - 1] |= QR_CYCLE_END;
+        v->cycles[v->n_moved - 1] |= QR_CYCLE_END;
     }
-    s->n_moves = (uint32_t)v->n_moves - s->first_move;
+    s->n_moved = (uint32_t)v->n_moved - s->first_cycle;
     free(seen);
 }
 
-static void passes_add_move(struct qr_sim_plan *p, struct layout *l, uint64_t tile, uint32_t first,
-                            uint32_t fused) {
+static void passes_add_permutation(struct qr_sim_plan *p, struct layout *l, uint64_t tile,
+                                   uint32_t first, uint32_t fused) {
     struct qr_statevector *v = p->statevector;
     const struct qr_fused_gate *b = &p->fused[fused];
     const struct qr_plan_op *op = &p->ops[p->shapes[b->shape].first_op];
-    struct qr_plan_step *s = passes_step_of(p, first, QR_FUSED_MOVE);
+    struct qr_plan_step *s = passes_step_of(p, first, QR_FUSED_PERMUTATION);
     size_t n = (size_t)1 << v->tile_bits, high = (size_t)1 << tile_bit(l, tile, b->q[0]),
            low = (size_t)1 << tile_bit(l, tile, b->q[1]);
     double complex u[16];
@@ -232,7 +232,7 @@ static void passes_add_move(struct qr_sim_plan *p, struct layout *l, uint64_t ti
     for (unsigned e = 0; e < 16; e++)
         if (m.e[e].re == 1) column[e / 4] = e % 4;
     if (!s->n_gates) {
-        s->first_move = (uint32_t)v->n_moves;
+        s->first_cycle = (uint32_t)v->n_moved;
         for (size_t i = 0; i < n; i++) l->from[i] = (uint16_t)i;
     }
     uint16_t *old = qr_xcalloc(n, sizeof *old);
@@ -242,7 +242,7 @@ static void passes_add_move(struct qr_sim_plan *p, struct layout *l, uint64_t ti
         l->from[i] = old[(i & ~(high | low)) | (from & 2 ? high : 0) | (from & 1 ? low : 0)];
     }
     free(old);
-    moves_write(v, l, s);
+    cycles_write(v, l, s);
     passes_add_gate(p, s, l, fused);
 }
 
@@ -310,9 +310,9 @@ static void passes_add_step(struct qr_sim_plan *p, struct layout *l, uint64_t ti
                             uint32_t fused) {
     switch (p->fused[fused].kind) {
     case QR_FUSED_MATRIX: passes_add_matrix(p, l, tile, fused); break;
-    case QR_FUSED_TURN: passes_add_turn(p, l, tile, first, fused); break;
+    case QR_FUSED_ROTATION: passes_add_rotation(p, l, tile, first, fused); break;
     case QR_FUSED_PHASE: passes_add_phase(p, l, tile, first, fused); break;
-    case QR_FUSED_MOVE: passes_add_move(p, l, tile, first, fused); break;
+    case QR_FUSED_PERMUTATION: passes_add_permutation(p, l, tile, first, fused); break;
     }
 }
 
@@ -383,8 +383,8 @@ static size_t passes_add_kind(struct qr_sim_plan *p, struct layout *l, uint64_t 
  * other gate is ready, so that many become one step. */
 static size_t passes_add_ready(struct qr_sim_plan *p, struct layout *l, uint64_t tile,
                                uint32_t first, uint32_t *chosen, size_t n) {
-    static const enum qr_fused_kind order[] = {QR_FUSED_MATRIX, QR_FUSED_TURN, QR_FUSED_MOVE,
-                                               QR_FUSED_PHASE};
+    static const enum qr_fused_kind order[] = {QR_FUSED_MATRIX, QR_FUSED_ROTATION,
+                                               QR_FUSED_PERMUTATION, QR_FUSED_PHASE};
     for (size_t k = 0; k < sizeof order / sizeof *order;) {
         size_t left = passes_add_kind(p, l, tile, first, order[k], chosen, n);
         k = left < n ? 0 : k + 1;

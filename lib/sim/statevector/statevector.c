@@ -247,7 +247,7 @@ static void statevector_plan_free(struct qr_sim_plan *p) {
     free(v->passes);
     free(v->gates);
     free(v->phases);
-    free(v->moves);
+    free(v->cycles);
     free(v->indices);
     free(v->offsets);
     free(v->terms);

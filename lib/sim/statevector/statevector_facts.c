@@ -31,30 +31,31 @@ static void transpose_cost(const struct qr_sim_plan *p, struct qr_sim_stage *s) 
 }
 
 /* Operations of a one-qubit gate on a cell, by the zeros among its numbers. */
-static double turn_operations(const struct qr_report_build *b, uint32_t shape) {
+static double rotation_operations(const struct qr_report_build *b, uint32_t shape) {
     const struct qr_plan_shape *s = &b->p->shapes[shape];
     struct qr_m4 m = s->data_slot == QR_NO_SLOT ? b->probe->suffix[shape]
                                                 : qr_bound_data_matrix(b->probe, s, 0, b->x);
-    double narrow[QR_NARROW], numbers[QR_TURN_NUMBERS], adjoint[QR_TURN_NUMBERS];
+    double narrow[QR_NARROW], numbers[QR_ROTATION_NUMBERS], adjoint[QR_ROTATION_NUMBERS];
     struct qr_c64 unused;
     qr_narrow_numbers(&m, narrow);
-    qr_turn_set(b->p, narrow, numbers, adjoint, &unused);
-    return qr_turn_has_zeros(numbers) ? 4 : 8;
+    qr_rotation_set(b->p, narrow, numbers, adjoint, &unused);
+    return qr_rotation_has_zeros(numbers) ? 4 : 8;
 }
 
-static double turns_operations(const struct qr_report_build *b, const struct qr_plan_step *st) {
+static double rotations_operations(const struct qr_report_build *b, const struct qr_plan_step *st) {
     double sum = 0;
-    for (unsigned k = 0; k < st->n_turns; k++) sum += turn_operations(b, st->turns[k].shape);
+    for (unsigned k = 0; k < st->n_rotations; k++)
+        sum += rotation_operations(b, st->rotations[k].shape);
     return sum;
 }
 
-static double turns_cross_operations(const struct qr_report_build *b,
-                                     const struct qr_plan_step *st) {
+static double rotations_cross_operations(const struct qr_report_build *b,
+                                         const struct qr_plan_step *st) {
     double sum = 0;
-    for (unsigned k = 0; k < st->n_turns; k++)
-        if (st->turns[k].cross)
-            sum +=
-                2 * __builtin_popcount(qr_turn_wanted(b->probe, &b->p->shapes[st->turns[k].shape]));
+    for (unsigned k = 0; k < st->n_rotations; k++)
+        if (st->rotations[k].cross)
+            sum += 2 * __builtin_popcount(
+                           qr_rotation_wanted(b->probe, &b->p->shapes[st->rotations[k].shape]));
     return sum;
 }
 
@@ -81,9 +82,9 @@ static void step_cost(struct qr_report_build *b, struct qr_sim_stage *s,
         if (apply)
             qr_cost_apply(s, states * step_cells(p, st), step_sparsity(b, st, back), p->cell_bytes);
         break;
-    case QR_FUSED_TURN:
-        if (back && st->cross) qr_cost(s, cells * turns_cross_operations(b, st), 0);
-        if (apply) qr_cost(s, states * cells * turns_operations(b, st), 0);
+    case QR_FUSED_ROTATION:
+        if (back && st->cross) qr_cost(s, cells * rotations_cross_operations(b, st), 0);
+        if (apply) qr_cost(s, states * cells * rotations_operations(b, st), 0);
         qr_cost(s, 0, cells * cell * (apply ? 2 * states : st->cross ? 2 : 0));
         break;
     case QR_FUSED_PHASE:
@@ -92,10 +93,10 @@ static void step_cost(struct qr_report_build *b, struct qr_sim_stage *s,
         if (apply)
             qr_cost(s, cells * (phase_operations(p, st) + 4 * states), cells * cell * 2 * states);
         break;
-    case QR_FUSED_MOVE:
+    case QR_FUSED_PERMUTATION:
         if (apply)
             qr_cost(s, 0,
-                    states * 2 * cell * cells * st->n_moves /
+                    states * 2 * cell * cells * st->n_moved /
                         (double)(UINT64_C(1) << p->statevector->tile_bits));
         break;
     }
@@ -163,17 +164,17 @@ static void report_kinds(struct qr_report_build *b) {
     if (!b->p->structured) return;
     qr_report_line(b, "kinds",
                    "%zu one-qubit matrices in %zu steps, %zu diagonal ones in %zu products, %zu "
-                   "permutations in %zu moves, %zu others",
-                   gates[QR_FUSED_TURN], steps[QR_FUSED_TURN], gates[QR_FUSED_PHASE],
-                   steps[QR_FUSED_PHASE], gates[QR_FUSED_MOVE], steps[QR_FUSED_MOVE],
+                   "permutations in %zu steps, %zu others",
+                   gates[QR_FUSED_ROTATION], steps[QR_FUSED_ROTATION], gates[QR_FUSED_PHASE],
+                   steps[QR_FUSED_PHASE], gates[QR_FUSED_PERMUTATION], steps[QR_FUSED_PERMUTATION],
                    gates[QR_FUSED_MATRIX]);
 }
 
 static void report_passes(struct qr_report_build *b) {
     const struct qr_sim_plan *p = b->p;
     const struct qr_statevector *v = p->statevector;
-    size_t n_turns = 0;
-    for (size_t i = 0; i < v->n_steps; i++) n_turns += v->steps[i].transpose;
+    size_t n_rotations = 0;
+    for (size_t i = 0; i < v->n_steps; i++) n_rotations += v->steps[i].transpose;
     qr_report_line(b, "lanes", "%s",
                    p->lanes_are_samples ? "16 samples side by side"
                                         : "four qubits, exchanged within passes");
@@ -182,7 +183,7 @@ static void report_passes(struct qr_report_build *b) {
                    "over the state%s",
                    v->tile_bits + (p->lanes_are_samples ? 0 : QR_LANE_BITS), p->n, v->n_passes,
                    v->n_passes == 1 ? "" : "es",
-                   n_turns ? "; some passes exchange the lane qubits" : "");
+                   n_rotations ? "; some passes exchange the lane qubits" : "");
     if (v->first_pass)
         qr_report_line(b, "fixed",
                        "%zu pass%s of fused gates without data or parameters: simulated once, "

@@ -15,7 +15,7 @@ enum {
 /* ---- the plan ---- */
 
 /* One of the one-qubit gates of a step. */
-struct qr_plan_turn {
+struct qr_plan_rotation {
     uint32_t shape;
     uint8_t bit; /* cell bit of the tile */
     bool cross;  /* has derivatives */
@@ -36,12 +36,12 @@ struct qr_plan_step {
     enum qr_fused_kind kind;      /* which fields are used, unless transpose */
     uint32_t first_gate, n_gates; /* in the plan's list */
     uint64_t qubits;              /* of the gates */
-    uint8_t n_turns;              /* TURN: 1 or 2 */
-    struct qr_plan_turn turns[2];
-    uint32_t turn_slot;           /* of its numbers */
-    uint32_t first_phase;         /* PHASE: n_gates of them */
-    uint32_t phase_slot;          /* of its tables */
-    uint32_t first_move, n_moves; /* MOVE: cycles of cells */
+    uint8_t n_rotations;          /* ROTATION: 1 or 2 */
+    struct qr_plan_rotation rotations[2];
+    uint32_t rotation_slot;        /* of its numbers */
+    uint32_t first_phase;          /* PHASE: n_gates of them */
+    uint32_t phase_slot;           /* of its tables */
+    uint32_t first_cycle, n_moved; /* PERMUTATION: cycles of cells */
     /* MATRIX: of its numbers in single precision, or QR_NO_SLOT: multiplied in float64; its groups
      * of four cells, in the plan's list */
     uint32_t matrix_slot, first_index;
@@ -102,9 +102,9 @@ struct qr_statevector {
     uint32_t *gates; /* fused gates of the steps, in order */
     size_t n_gates;
     struct qr_plan_phase *phases;
-    size_t n_phases, n_phase_slots, n_turn_slots;
-    uint16_t *moves; /* cells, see permute in kernel.h */
-    size_t n_moves;
+    size_t n_phases, n_phase_slots, n_rotation_slots;
+    uint16_t *cycles; /* cells, see permute in kernel.h */
+    size_t n_moved;
     uint32_t *indices; /* cells, see tile in kernel.h: per pair of bits, 2^tile_bits */
     size_t n_indices, n_matrix_slots;
     size_t n_wide;
@@ -151,16 +151,16 @@ struct qr_statevector_workspace {
     double *wide, *narrow; /* n_wide * QR_WIDE, n_data * QR_NARROW */
     unsigned n_slots;      /* threads that the workspace supports */
     struct qr_sweep_slot *slots;
-    qr_fixed *cross;                   /* n_shapes * QR_CROSS */
-    qr_fixed *mixed;                   /* n_mixed * max_samples * QR_CROSS */
-    double *scratch;                   /* n_params */
-    struct qr_turn_numbers *turns;     /* n_turn_slots */
-    struct qr_single_matrix *matrices; /* n_matrix_slots */
-    struct qr_phase_table *phases;     /* n_phase_slots */
-    double *step_scale;                /* n_steps: of its cross numbers, see structure.c */
-    struct qr_c64 factor;              /* the state is this times the amplitudes in phi */
-    struct qr_trajectories *noise;     /* NULL: no channels */
-    struct qr_shot_buffers *shots;     /* NULL: no shots */
+    qr_fixed *cross;                       /* n_shapes * QR_CROSS */
+    qr_fixed *mixed;                       /* n_mixed * max_samples * QR_CROSS */
+    double *scratch;                       /* n_params */
+    struct qr_rotation_numbers *rotations; /* n_rotation_slots */
+    struct qr_single_matrix *matrices;     /* n_matrix_slots */
+    struct qr_phase_table *phases;         /* n_phase_slots */
+    double *step_scale;                    /* n_steps: of its cross numbers, see structure.c */
+    struct qr_c64 factor;                  /* the state is this times the amplitudes in phi */
+    struct qr_trajectories *noise;         /* NULL: no channels */
+    struct qr_shot_buffers *shots;         /* NULL: no shots */
 };
 
 /* ---- one sweep over one group ---- */
@@ -203,8 +203,8 @@ void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned cha
 /* ---- structure.c: steps of plans by structure ---- */
 
 /* The gates of a step and their adjoints, in the amplitudes' precision. */
-struct qr_turn_numbers {
-    double forward[2][QR_TURN_NUMBERS], adjoint[2][QR_TURN_NUMBERS];
+struct qr_rotation_numbers {
+    double forward[2][QR_ROTATION_NUMBERS], adjoint[2][QR_ROTATION_NUMBERS];
     uint8_t wanted[2]; /* numbers with a weight that is not 0 */
 };
 /* A 4x4 and its adjoint: 16 real, then 16 imaginary parts. */
@@ -223,22 +223,22 @@ struct qr_phase_table {
 };
 /* Sets the numbers of a one-qubit gate from its matrix beside an idle qubit (qr_narrow_numbers),
  * and s of modulus 1. Returns r^2: the gate is s / r times the matrix of the numbers. */
-double qr_turn_set(const struct qr_sim_plan *p, const double *narrow,
-                   double forward[QR_TURN_NUMBERS], double adjoint[QR_TURN_NUMBERS],
-                   struct qr_c64 *ret_s);
+double qr_rotation_set(const struct qr_sim_plan *p, const double *narrow,
+                       double forward[QR_ROTATION_NUMBERS], double adjoint[QR_ROTATION_NUMBERS],
+                       struct qr_c64 *ret_s);
 /* Set of numbers of the cross matrix that the shape's derivatives need. */
-uint8_t qr_turn_wanted(const struct qr_sim_bound *b, const struct qr_plan_shape *s);
+uint8_t qr_rotation_wanted(const struct qr_sim_bound *b, const struct qr_plan_shape *s);
 void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws);
 void qr_structure_slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
                                struct qr_sweep_slot *s);
 /* Sets the numbers of all such steps, and ws->factor and step_scale. */
 void qr_structure_prepare(const struct qr_sweep *r);
 /* One step on a tile; base: its cell bits outside. */
-void qr_turn_forward(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *cells,
-                     struct qr_prefetch *prefetch);
-void qr_turn_backward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
-                      unsigned char *lambda, struct qr_prefetch *prefetch,
-                      struct qr_sweep_slot *slot);
+void qr_rotation_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
+                         unsigned char *cells, struct qr_prefetch *prefetch);
+void qr_rotation_backward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
+                          unsigned char *lambda, struct qr_prefetch *prefetch,
+                          struct qr_sweep_slot *slot);
 void qr_matrix_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
                        unsigned char *cells, struct qr_prefetch *prefetch);
 /* Multiplies both by the adjoint if the step needs it; adds cross numbers to acc, unless NULL. */

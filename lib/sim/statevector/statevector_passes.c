@@ -145,8 +145,8 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
         const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
         if (st->transpose) sweep_transpose(r, st, cells);
         if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
-        if (st->kind == QR_FUSED_TURN) {
-            qr_turn_forward(r, st, cells, &prefetch);
+        if (st->kind == QR_FUSED_ROTATION) {
+            qr_rotation_forward(r, st, cells, &prefetch);
             continue;
         }
         if (st->kind == QR_FUSED_PHASE) {
@@ -157,8 +157,8 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
             qr_matrix_forward(r, st, cells, &prefetch);
             continue;
         }
-        if (st->kind == QR_FUSED_MOVE) {
-            p->kernels->permute(cells, r->v->moves + st->first_move, st->n_moves, false);
+        if (st->kind == QR_FUSED_PERMUTATION) {
+            p->kernels->permute(cells, r->v->cycles + st->first_cycle, st->n_moved, false);
             continue;
         }
         struct qr_tile_target target = st->target;
@@ -247,11 +247,11 @@ static void backward_matrix(struct qr_sweep *r, const struct qr_plan_step *st, u
     if (st->cross) sweep_add_piece(r, st, (const double(*)[QR_LANES])acc, slot);
 }
 
-static void backward_move(const struct qr_sweep *r, const struct qr_plan_step *st,
-                          unsigned char *phi, unsigned char *lambda) {
+static void backward_permutation(const struct qr_sweep *r, const struct qr_plan_step *st,
+                                 unsigned char *phi, unsigned char *lambda) {
     if (!st->needs_adjoint) return;
-    r->p->kernels->permute(phi, r->v->moves + st->first_move, st->n_moves, true);
-    r->p->kernels->permute(lambda, r->v->moves + st->first_move, st->n_moves, true);
+    r->p->kernels->permute(phi, r->v->cycles + st->first_cycle, st->n_moved, true);
+    r->p->kernels->permute(lambda, r->v->cycles + st->first_cycle, st->n_moved, true);
 }
 
 static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
@@ -277,9 +277,10 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
             continue;
         }
         if ((base & st->outer_controls) != st->outer_values) continue;
-        if (st->kind == QR_FUSED_TURN) qr_turn_backward(r, st, phi, lambda, &prefetch, slot);
+        if (st->kind == QR_FUSED_ROTATION)
+            qr_rotation_backward(r, st, phi, lambda, &prefetch, slot);
         else if (st->kind == QR_FUSED_PHASE) qr_phase_backward(r, st, base, phi, lambda, slot);
-        else if (st->kind == QR_FUSED_MOVE) backward_move(r, st, phi, lambda);
+        else if (st->kind == QR_FUSED_PERMUTATION) backward_permutation(r, st, phi, lambda);
         else if (st->matrix_slot != QR_NO_SLOT)
             backward_matrix(r, st, phi, lambda, &prefetch, slot);
         else backward_step(r, st, phi, lambda, &prefetch, slot);

@@ -1,6 +1,6 @@
-/* sim/statevector/structure.c — steps of plans by structure: one-qubit gates (turns), products of
- * diagonal gates (phases), 4x4 matrices in single precision: their numbers, and their work on one
- * tile. Start reading at qr_structure_prepare(). */
+/* sim/statevector/structure.c — steps of plans by structure: one-qubit gates (rotations), products
+ * of diagonal gates (phases), 4x4 matrices in single precision: their numbers, and their work on
+ * one tile. Start reading at qr_structure_prepare(). */
 #include <math.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace 
     const struct qr_statevector *v = p->statevector;
     size_t rows = row_count(v);
     qr_buffers_take(r, "numbers", v->n_steps * sizeof *ws->step_scale, &ws->step_scale);
-    qr_buffers_take(r, "numbers", v->n_turn_slots * sizeof *ws->turns, &ws->turns);
+    qr_buffers_take(r, "numbers", v->n_rotation_slots * sizeof *ws->rotations, &ws->rotations);
     qr_buffers_take(r, "numbers", v->n_matrix_slots * sizeof *ws->matrices, &ws->matrices);
     qr_buffers_take(r, "numbers", v->n_phase_slots * sizeof *ws->phases, &ws->phases);
     for (size_t i = 0; i < v->n_steps; i++) {
@@ -88,8 +88,8 @@ static struct qr_c64 unit_root(struct qr_c64 z) {
 }
 
 /* U = s ((a, -sign conj b), (b, sign conj a)) with s^2 = sign det U. */
-static struct qr_c64 turn_factors(const struct qr_sim_plan *p, const double *narrow, double sign,
-                                  double ret[QR_TURN_NUMBERS]) {
+static struct qr_c64 rotation_factors(const struct qr_sim_plan *p, const double *narrow,
+                                      double sign, double ret[QR_ROTATION_NUMBERS]) {
     struct qr_c64 u00 = entry(narrow, 0, 0), u01 = entry(narrow, 0, 2), u10 = entry(narrow, 2, 0),
                   u11 = entry(narrow, 2, 2), d = c_mul(u00, u11), e = c_mul(u01, u10);
     struct qr_c64 s = unit_root((struct qr_c64){sign * (d.re - e.re), sign * (d.im - e.im)}),
@@ -107,14 +107,14 @@ static struct qr_c64 turn_factors(const struct qr_sim_plan *p, const double *nar
 
 /* Rounded a and b give a matrix that is unitary up to the factor r: no rounding of numbers makes an
  * operation that is not unitary. sign is 1 unless only -1 leaves zeros, as in H. */
-double qr_turn_set(const struct qr_sim_plan *p, const double *narrow,
-                   double forward[QR_TURN_NUMBERS], double adjoint[QR_TURN_NUMBERS],
-                   struct qr_c64 *ret_s) {
-    double other[QR_TURN_NUMBERS];
-    *ret_s = turn_factors(p, narrow, 1, forward);
-    if (!qr_turn_has_zeros(forward)) {
-        struct qr_c64 s = turn_factors(p, narrow, -1, other);
-        if (qr_turn_has_zeros(other)) {
+double qr_rotation_set(const struct qr_sim_plan *p, const double *narrow,
+                       double forward[QR_ROTATION_NUMBERS], double adjoint[QR_ROTATION_NUMBERS],
+                       struct qr_c64 *ret_s) {
+    double other[QR_ROTATION_NUMBERS];
+    *ret_s = rotation_factors(p, narrow, 1, forward);
+    if (!qr_rotation_has_zeros(forward)) {
+        struct qr_c64 s = rotation_factors(p, narrow, -1, other);
+        if (qr_rotation_has_zeros(other)) {
             memcpy(forward, other, sizeof other);
             *ret_s = s;
         }
@@ -129,16 +129,16 @@ double qr_turn_set(const struct qr_sim_plan *p, const double *narrow,
 }
 
 /* A weight that is 0, or rounding noise beside the others, needs no number. */
-uint8_t qr_turn_wanted(const struct qr_sim_bound *b, const struct qr_plan_shape *s) {
+uint8_t qr_rotation_wanted(const struct qr_sim_bound *b, const struct qr_plan_shape *s) {
     uint8_t wanted = 0;
     for (uint32_t j = s->first_derivative; j < s->first_derivative + s->n_derivatives; j++) {
         const double *w = b->weights + (size_t)j * QR_CROSS;
         double re = fabs(w[CROSS_RE]), im = fabs(w[CROSS_IM]),
                z = fabs(w[CROSS_ZERO]) + fabs(w[CROSS_ONE]), least = NOISE * (re + im + z);
-        if (b->plan->derivatives[j].mixed) return QR_TURN_RE | QR_TURN_IM | QR_TURN_Z;
-        if (re > least) wanted |= QR_TURN_RE;
-        if (im > least) wanted |= QR_TURN_IM;
-        if (z > least) wanted |= QR_TURN_Z;
+        if (b->plan->derivatives[j].mixed) return QR_ROTATION_RE | QR_ROTATION_IM | QR_ROTATION_Z;
+        if (re > least) wanted |= QR_ROTATION_RE;
+        if (im > least) wanted |= QR_ROTATION_IM;
+        if (z > least) wanted |= QR_ROTATION_Z;
     }
     return wanted;
 }
@@ -220,13 +220,13 @@ void qr_structure_prepare(const struct qr_sweep *r) {
         if (!st->transpose && st->kind == QR_FUSED_PHASE) phase_tables(r, st);
         if (!st->transpose && st->kind == QR_FUSED_MATRIX && st->matrix_slot != QR_NO_SLOT)
             matrix_set(shape_numbers(r, st->shape), &ws->matrices[st->matrix_slot]);
-        for (unsigned k = 0; !st->transpose && k < st->n_turns; k++) {
-            struct qr_turn_numbers *t = &ws->turns[st->turn_slot];
+        for (unsigned k = 0; !st->transpose && k < st->n_rotations; k++) {
+            struct qr_rotation_numbers *t = &ws->rotations[st->rotation_slot];
             struct qr_c64 s;
-            norm *= qr_turn_set(r->p, shape_numbers(r, st->turns[k].shape), t->forward[k],
-                                t->adjoint[k], &s);
+            norm *= qr_rotation_set(r->p, shape_numbers(r, st->rotations[k].shape), t->forward[k],
+                                    t->adjoint[k], &s);
             phase = c_mul(phase, s);
-            t->wanted[k] = qr_turn_wanted(r->b, &r->p->shapes[st->turns[k].shape]);
+            t->wanted[k] = qr_rotation_wanted(r->b, &r->p->shapes[st->rotations[k].shape]);
         }
         ws->step_scale[i] = norm;
     }
@@ -239,22 +239,22 @@ void qr_structure_prepare(const struct qr_sweep *r) {
 
 /* ---- one-qubit gates ---- */
 
-static struct qr_tile_qubits turn_target(const struct qr_plan_step *st,
-                                         const struct qr_turn_numbers *t,
-                                         struct qr_prefetch *prefetch) {
-    struct qr_tile_qubits at = {.n = st->n_turns, .prefetch = prefetch};
-    for (unsigned k = 0; k < st->n_turns; k++) {
-        at.bit[k] = st->turns[k].bit;
-        at.wanted[k] = st->turns[k].cross ? t->wanted[k] : 0;
+static struct qr_tile_qubits rotation_target(const struct qr_plan_step *st,
+                                             const struct qr_rotation_numbers *t,
+                                             struct qr_prefetch *prefetch) {
+    struct qr_tile_qubits at = {.n = st->n_rotations, .prefetch = prefetch};
+    for (unsigned k = 0; k < st->n_rotations; k++) {
+        at.bit[k] = st->rotations[k].bit;
+        at.wanted[k] = st->rotations[k].cross ? t->wanted[k] : 0;
     }
     return at;
 }
 
-void qr_turn_forward(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *cells,
-                     struct qr_prefetch *prefetch) {
-    const struct qr_turn_numbers *t = &r->ws->turns[st->turn_slot];
-    struct qr_tile_qubits at = turn_target(st, t, prefetch);
-    r->p->kernels->turn(cells, r->v->tile_bits, &at, t->forward);
+void qr_rotation_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
+                         unsigned char *cells, struct qr_prefetch *prefetch) {
+    const struct qr_rotation_numbers *t = &r->ws->rotations[st->rotation_slot];
+    struct qr_tile_qubits at = rotation_target(st, t, prefetch);
+    r->p->kernels->rotate(cells, r->v->tile_bits, &at, t->forward);
 }
 
 /* The sum over the lanes, as a fixed tree. */
@@ -275,31 +275,31 @@ static double step_scale(const struct qr_sweep *r, const struct qr_plan_step *st
     return r->scale[0] * r->ws->step_scale[st - r->v->steps];
 }
 
-void qr_turn_backward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
-                      unsigned char *lambda, struct qr_prefetch *prefetch,
-                      struct qr_sweep_slot *slot) {
+void qr_rotation_backward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
+                          unsigned char *lambda, struct qr_prefetch *prefetch,
+                          struct qr_sweep_slot *slot) {
     const struct qr_kernels *kernels = r->p->kernels;
-    const struct qr_turn_numbers *t = &r->ws->turns[st->turn_slot];
-    struct qr_tile_qubits at = turn_target(st, t, prefetch);
-    _Alignas(64) double acc[2 * QR_TURN_CROSS][QR_LANES];
+    const struct qr_rotation_numbers *t = &r->ws->rotations[st->rotation_slot];
+    struct qr_tile_qubits at = rotation_target(st, t, prefetch);
+    _Alignas(64) double acc[2 * QR_ROTATION_CROSS][QR_LANES];
     double scale = step_scale(r, st);
     if (!st->cross) {
         if (!st->needs_adjoint) return;
-        kernels->turn(phi, r->v->tile_bits, &at, t->adjoint);
-        kernels->turn(lambda, r->v->tile_bits, &at, t->adjoint);
+        kernels->rotate(phi, r->v->tile_bits, &at, t->adjoint);
+        kernels->rotate(lambda, r->v->tile_bits, &at, t->adjoint);
         return;
     }
     memset(acc, 0, sizeof acc);
-    kernels->turn_back(phi, lambda, r->v->tile_bits, &at, st->needs_adjoint ? t->adjoint : NULL,
-                       acc);
-    for (unsigned k = 0; k < st->n_turns; k++) {
-        uint32_t shape = st->turns[k].shape;
-        const double(*sums)[QR_LANES] = (const double(*)[QR_LANES])acc + k * QR_TURN_CROSS;
-        if (at.wanted[k] & QR_TURN_RE)
+    kernels->rotate_back(phi, lambda, r->v->tile_bits, &at, st->needs_adjoint ? t->adjoint : NULL,
+                         acc);
+    for (unsigned k = 0; k < st->n_rotations; k++) {
+        uint32_t shape = st->rotations[k].shape;
+        const double(*sums)[QR_LANES] = (const double(*)[QR_LANES])acc + k * QR_ROTATION_CROSS;
+        if (at.wanted[k] & QR_ROTATION_RE)
             structure_add(slot, shape, CROSS_RE, lane_sum(sums[0]) * scale);
-        if (at.wanted[k] & QR_TURN_IM)
+        if (at.wanted[k] & QR_ROTATION_IM)
             structure_add(slot, shape, CROSS_IM, lane_sum(sums[1]) * scale);
-        if (!(at.wanted[k] & QR_TURN_Z)) continue;
+        if (!(at.wanted[k] & QR_ROTATION_Z)) continue;
         double z = lane_sum(sums[2]) * scale / 2;
         structure_add(slot, shape, CROSS_ZERO, z);
         structure_add(slot, shape, CROSS_ONE, -z);
