@@ -318,12 +318,12 @@ static void beside_cones(void) {
                 add_gate(p.c, QR_GATE_ZZ, q, (q + 1) % n, name);
             }
             for (unsigned q = 0; q < n; q++) {
-                snprintf(name, sizeof name, "z%u_%u", layer, q % 5);
-                add_gate(p.c, QR_GATE_Z, q, 0, name);
-            }
-            for (unsigned q = 0; q < n; q++) {
                 snprintf(name, sizeof name, "x%u_%u", layer, q % 7);
                 add_gate(p.c, layer ? QR_GATE_Y : QR_GATE_X, q, 0, name);
+            }
+            for (unsigned q = 0; q < n; q++) {
+                snprintf(name, sizeof name, "z%u_%u", layer, q % 5);
+                add_gate(p.c, QR_GATE_Z, q, 0, name);
             }
             for (unsigned q = 0; q < n && !layer; q += 5)
                 add_gate(p.c, QR_GATE_CNOT, q, (q + 2) % n, NULL);

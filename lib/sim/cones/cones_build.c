@@ -19,12 +19,7 @@
 /* Time per multiply-add of the cones engine relative to the other engines: its numbers are float64,
  * and its contractions are small. */
 #define SLOWER 5.0
-/* Multiply-adds in float64 of the other engines per amplitude and gradient: for a fused gate of
- * each kind (a batch of diagonal gates counts once), and the minimum of the streaming engine. */
-#define OF_MATRIX 62.0
-#define OF_ROTATION 15.0
-#define OF_BATCH 40.0
-#define OF_PERMUTATION 4.0
+/* Minimum of the streaming engine's multiply-adds per amplitude and gradient. */
 #define OF_STREAMING 800.0
 /* Largest factor that a long search was seen to save over a quick one. */
 #define SEARCH_GAINS 2.0
@@ -319,21 +314,7 @@ static double build_other_engine_cost(struct qr_sim_plan *p, const struct qr_cir
                                       const struct qr_observable *obs, size_t n_obs) {
     if (p->n_channels) return qr_noisy_cost(p, c);
     if (c->n_qubits > QR_FUSED_QUBITS) return INFINITY;
-    p->structured = qr_statevector_is_structured(p);
-    qr_plan_fuse(p, c, 1, NULL);
-    double of_amplitude = 0;
-    for (size_t i = 0; i < p->n_fused; i++) {
-        const struct qr_fused_gate *g = &p->fused[i];
-        bool again = i && g->kind == QR_FUSED_PHASE && p->fused[i - 1].kind == QR_FUSED_PHASE &&
-                     p->fused[i - 1].batch == g->batch;
-        of_amplitude += g->kind == QR_FUSED_MATRIX        ? OF_MATRIX
-                        : g->kind == QR_FUSED_ROTATION    ? OF_ROTATION
-                        : g->kind == QR_FUSED_PERMUTATION ? OF_PERMUTATION
-                        : again                           ? 0
-                                                          : OF_BATCH;
-    }
-    qr_plan_unfuse(p);
-    p->structured = false;
+    double of_amplitude = qr_statevector_cost(p, c);
     if (of_amplitude > OF_STREAMING && qr_streaming_engine.plan(p, c, obs, n_obs)) {
         qr_streaming_engine.plan_free(p);
         qr_plan_unfuse(p);

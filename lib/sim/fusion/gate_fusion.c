@@ -5,10 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
-#include "circuit/circuit.h"
 #include "sim/fusion/plan.h"
-
-enum { NO_DRAFT = -1 };
 
 struct gates {
     uint32_t *gates;
@@ -32,7 +29,7 @@ struct draft {
 
 /* Where a gate goes, as trials have shown. */
 enum gate_place {
-    FREE, /* a diagonal gate to a group, a one-qubit gate to a ROTATION, others alone */
+    FREE, /* a diagonal gate to a batch, a one-qubit gate to a ROTATION, others alone */
     IN_ROTATION,
     IN_MATRIX,
 };
@@ -50,7 +47,6 @@ struct fuser {
     struct draft *drafts;
     size_t n_drafts, cap_drafts;
     enum gate_place *place; /* per gate; NULL: no structure */
-    int64_t group;          /* first draft of the last group of diagonal gates */
     /* one-qubit gates after the last fused gate on the qubit */
     struct gates pending[QR_FUSED_QUBITS];
     int64_t last[QR_FUSED_QUBITS]; /* last fused gate on the qubit, -1: none */
@@ -230,14 +226,14 @@ static bool gate_is_permutation(const struct fuser *f, uint32_t gate) {
     return true;
 }
 
-/* Operations per amplitude, forward and backward, in units of one in single precision. */
+/* Operations per amplitude, forward and backward; of a rotation, between 14 and 30. */
 enum {
-    MATRIX_OPS = 110,
-    ROTATION_OPS = 30,
-    PHASE_OPS = 8, /* as one of many gates of a group */
-    PERMUTATION_OPS = 12,
-    BATCH_LEAST = 4, /* gates on one qubit each, for a batch without others */
+    MATRIX_OPS = 62,
+    ROTATION_OPS = 20,
+    PHASE_OPS = 8,        /* as one of many gates of a batch */
+    PERMUTATION_OPS = 12, /* for its reads and writes */
 };
+enum { BATCH_LEAST = 4 }; /* gates on one qubit each, for a batch without others */
 
 /* Whether a fused gate costs less as one-qubit gates, diagonal gates and permutations. */
 static bool draft_splits(const struct fuser *f, const struct draft *d) {
@@ -562,7 +558,7 @@ static void fuser_emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_se
 }
 
 static void fuse_all(struct fuser *f) {
-    for (unsigned q = 0; q < QR_FUSED_QUBITS; q++) f->last[q] = NO_DRAFT;
+    for (unsigned q = 0; q < QR_FUSED_QUBITS; q++) f->last[q] = -1;
     for (size_t i = 0; i < f->c->n_gates; i++) fuse_gate(f, (uint32_t)i);
     for (unsigned q = 0; q < f->n; q++) fuser_flush(f, q);
 }
@@ -610,7 +606,7 @@ static void fuser_place_few(const struct fuser *f, enum gate_place *place) {
 }
 
 /* Finds each gate's place: fuses all gates into matrices, then by structure those of matrices that
- * split, and looks at the groups of diagonal gates. */
+ * split, and looks at the batches of diagonal gates. */
 static void fuser_find_places(struct fuser *f) {
     enum gate_place *place = qr_xcalloc(f->c->n_gates + 1, sizeof *place);
     fuse_all(f);

@@ -81,6 +81,7 @@ enum qr_fused_kind {
     QR_FUSED_PHASE,       /* diagonal gates; those of a batch run as one */
     QR_FUSED_PERMUTATION, /* one gate that permutes amplitudes: CNOT, SWAP */
 };
+enum { QR_FUSED_KINDS = QR_FUSED_PERMUTATION + 1 };
 
 /* Neighbouring gates of the circuit as one matrix on two qubits. */
 struct qr_fused_gate {

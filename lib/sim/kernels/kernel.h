@@ -65,14 +65,14 @@ struct qr_tile_target {
     struct qr_prefetch *prefetch; /* prefetches one cell per group; NULL: none */
 };
 
-/* The cells of a tile that one or two one-qubit gates act on. */
 enum {
+    QR_ROTATION_NUMBERS = 5, /* of a one-qubit gate, see rotate */
+    QR_ROTATION_CROSS = 3,   /* numbers of its cross matrix, and a set of them: */
     QR_ROTATION_RE = 1,
     QR_ROTATION_IM = 2,
     QR_ROTATION_Z = 4,
-    QR_ROTATION_CROSS = 3,
-    QR_ROTATION_NUMBERS = 5
 };
+/* The cells of a tile that one or two one-qubit gates act on. */
 struct qr_tile_qubits {
     uint8_t n, bit[2]; /* gates, and the cell bit of each */
     uint8_t wanted[2]; /* numbers that rotate_back sums for each: QR_ROTATION_RE ... */

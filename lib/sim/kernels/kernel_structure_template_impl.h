@@ -22,14 +22,14 @@ INLINE struct NAME(pair) NAME(pair_of)(unsigned bits, const struct qr_tile_qubit
 /* Zeros among the numbers of a gate: of RY and H, a and b are real; of RX, a is real and b is
  * imaginary. */
 enum NAME(rotation_form) { NAME(ROTATION_ANY), NAME(ROTATION_REAL), NAME(ROTATION_X) };
-struct NAME(rotate) {
+struct NAME(rotation) {
     enum NAME(rotation_form) form;
     E ar, ai, br, bi; /* of the first column */
     E cr, ci, dr, di; /* of the second one: -sign conj(b), sign conj(a) */
 };
-INLINE struct NAME(rotate) NAME(rotation_of)(const double a[QR_ROTATION_NUMBERS]) {
+INLINE struct NAME(rotation) NAME(rotation_of)(const double a[QR_ROTATION_NUMBERS]) {
     E ar = (E)a[0], ai = (E)a[1], br = (E)a[2], bi = (E)a[3], sign = (E)a[4];
-    struct NAME(rotate)
+    struct NAME(rotation)
         t = {NAME(ROTATION_ANY), ar, ai, br, bi, -sign * br, sign * bi, sign * ar, -sign * ai};
     if (a[1] == 0 && a[3] == 0) t.form = NAME(ROTATION_REAL);
     else if (a[1] == 0 && a[2] == 0) t.form = NAME(ROTATION_X);
@@ -37,7 +37,7 @@ INLINE struct NAME(rotate) NAME(rotation_of)(const double a[QR_ROTATION_NUMBERS]
 }
 
 /* x becomes a x - sign conj(b) y, y becomes b x + sign conj(a) y. */
-INLINE void NAME(rotation_two)(const struct NAME(rotate) * t, V *xr, V *xi, V *yr, V *yi) {
+INLINE void NAME(rotation_two)(const struct NAME(rotation) * t, V *xr, V *xi, V *yr, V *yi) {
     V ar = SET1(t->ar), br = SET1(t->br), cr = SET1(t->cr), dr = SET1(t->dr);
     V ai = SET1(t->ai), bi = SET1(t->bi), ci = SET1(t->ci), di = SET1(t->di);
     V r, i, s, j;
@@ -64,7 +64,7 @@ INLINE void NAME(rotation_two)(const struct NAME(rotate) * t, V *xr, V *xi, V *y
 }
 
 /* n: 1 or 2 gates, on 2 or 4 cells in registers */
-INLINE void NAME(rotation_group)(const struct NAME(rotate) * t, int n, V *r, V *i) {
+INLINE void NAME(rotation_group)(const struct NAME(rotation) * t, int n, V *r, V *i) {
     if (n == 1) {
         NAME(rotation_two)(&t[0], &r[0], &i[0], &r[1], &i[1]);
         return;
@@ -76,7 +76,7 @@ INLINE void NAME(rotation_group)(const struct NAME(rotate) * t, int n, V *r, V *
 }
 
 INLINE void NAME(rotation_cells)(struct NAME(cell) * c, const struct NAME(pair) * w,
-                                 const struct NAME(rotate) * t, const int n) {
+                                 const struct NAME(rotation) * t, const int n) {
     uint64_t i = 0;
     for (size_t g = 0; g < w->n; g++, i = ((i | ~w->free) + 1) & w->free) {
         struct NAME(cell) * q[4] = {c + i, c + i + w->sb, c + i + w->sa, c + i + w->sa + w->sb};
@@ -101,7 +101,7 @@ INLINE void NAME(rotation_cells)(struct NAME(cell) * c, const struct NAME(pair) 
 static void NAME(rotate)(void *cells, unsigned bits, const struct qr_tile_qubits *at,
                          const double (*numbers)[QR_ROTATION_NUMBERS]) {
     struct NAME(pair) w = NAME(pair_of)(bits, at);
-    struct NAME(rotate) t[2] RAW;
+    struct NAME(rotation) t[2] RAW;
     for (unsigned k = 0; k < at->n; k++) t[k] = NAME(rotation_of)(numbers[k]);
     if (at->n == 1) NAME(rotation_cells)(cells, &w, t, 1);
     else NAME(rotation_cells)(cells, &w, t, 2);
@@ -135,7 +135,7 @@ enum { NAME(ROTATION_BATCH) = 8 }; /* groups of two gates: 64 terms of each numb
 
 INLINE uint64_t NAME(rotation_back_batch)(struct NAME(cell) * p, struct NAME(cell) * l,
                                           const struct NAME(pair) * w,
-                                          const struct NAME(rotate) * t, const int n,
+                                          const struct NAME(rotation) * t, const int n,
                                           const struct qr_tile_qubits *at, uint64_t start,
                                           size_t count, double (*acc)[QR_LANES]) {
     _Alignas(64) E sum[2 * QR_ROTATION_CROSS][QR_LANES] RAW;
@@ -184,7 +184,7 @@ INLINE uint64_t NAME(rotation_back_batch)(struct NAME(cell) * p, struct NAME(cel
 }
 
 INLINE void NAME(rotation_back_cells)(struct NAME(cell) * p, struct NAME(cell) * l,
-                                      const struct NAME(pair) * w, const struct NAME(rotate) * t,
+                                      const struct NAME(pair) * w, const struct NAME(rotation) * t,
                                       const int n, const struct qr_tile_qubits *at,
                                       double (*acc)[QR_LANES]) {
     uint64_t i = 0;
@@ -200,7 +200,7 @@ static void NAME(rotate_back)(void *phi, void *lambda, unsigned bits,
                               const double (*numbers)[QR_ROTATION_NUMBERS],
                               double (*acc)[QR_LANES]) {
     struct NAME(pair) w = NAME(pair_of)(bits, at);
-    struct NAME(rotate) t[2] RAW;
+    struct NAME(rotation) t[2] RAW;
     for (unsigned k = 0; k < at->n && numbers; k++) t[k] = NAME(rotation_of)(numbers[k]);
     if (at->n == 1 && numbers) NAME(rotation_back_cells)(phi, lambda, &w, t, 1, at, acc);
     else if (at->n == 1) NAME(rotation_back_cells)(phi, lambda, &w, NULL, 1, at, acc);

@@ -68,7 +68,7 @@ static void branch_products(const struct qr_sim_plan *p, const struct qr_plan_st
 
 static const struct qr_plan_noise *branch_noise(const struct qr_sim_plan *p,
                                                 const struct qr_plan_step *st) {
-    return &p->noise[p->fused[p->statevector->gates[st->first_gate]].first_noise];
+    return &p->noise[qr_step_gate(p, st, 0)->first_noise];
 }
 
 /* Tr(K^adjoint K rho) of one lane. */

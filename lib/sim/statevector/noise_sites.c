@@ -203,7 +203,7 @@ void qr_noise_prepare(const struct qr_sweep *r) {
         const struct qr_plan_step *st = &r->v->steps[i];
         if (st->noise_slot == QR_NO_SLOT) continue;
         uint32_t n_sites = p->shapes[st->shape].n_sites,
-                 first = p->fused[p->statevector->gates[st->first_gate]].first_noise;
+                 first = qr_step_gate(p, st, 0)->first_noise;
         t->first_event[st->noise_slot] = (uint32_t)n_events;
         for (uint8_t l = 0; l < r->n; l++)
             for (uint32_t k = 0; k < n_sites; k++) {

@@ -48,8 +48,6 @@ static void layout_set_qubits(const struct qr_sim_plan *p, uint64_t *ret) {
 }
 static bool layout_is_lane(const struct layout *l, unsigned q) { return l->pos[q] < l->lane_bits; }
 
-/* Marks the fused gates that depend on no sample and no theta: they are fixed, and so are all fused
- * gates before them on their qubits. */
 static bool fused_gate_is_fixed(const struct qr_sim_plan *p, const struct qr_fused_gate *b) {
     const struct qr_plan_shape *s = &p->shapes[b->shape];
     bool fixed = !b->branch && !b->condition && !s->n_sites;
@@ -59,6 +57,8 @@ static bool fused_gate_is_fixed(const struct qr_sim_plan *p, const struct qr_fus
     return fixed;
 }
 
+/* Marks the fused gates that depend on no sample and no theta: they are fixed, and so are all fused
+ * gates before them on their qubits. */
 static size_t mark_fixed_start(const struct qr_sim_plan *p, const struct layout *l, bool *ret) {
     uint64_t later = 0;
     size_t n = 0;
@@ -125,29 +125,39 @@ static struct qr_plan_step *passes_new_step(struct qr_sim_plan *p) {
                                .wide_slot = QR_NO_SLOT,
                                .noise_slot = QR_NO_SLOT,
                                .branch = QR_NO_SLOT,
-                               .matrix_slot = QR_NO_SLOT};
+                               .numbers = QR_NO_SLOT};
     return s;
 }
 
-/* The last step of the pass if it is of this kind, or else a new one. */
-static struct qr_plan_step *passes_step_of(struct qr_sim_plan *p, uint32_t first,
-                                           enum qr_fused_kind kind) {
+/* Whether a fused gate can join a step of its kind. */
+static bool step_takes(const struct qr_plan_step *s, uint64_t qubits) {
+    switch (s->kind) {
+    case QR_FUSED_MATRIX: return false;
+    case QR_FUSED_ROTATION: return s->n_gates < 2 && !(s->qubits & qubits);
+    case QR_FUSED_PHASE:
+    case QR_FUSED_PERMUTATION: return true;
+    }
+    return false;
+}
+
+/* Adds a fused gate to the last step of the pass, or else to a new one. */
+static struct qr_plan_step *passes_add_gate(struct qr_sim_plan *p, const struct layout *l,
+                                            uint32_t first, const struct qr_plan_gate *gate) {
     struct qr_statevector *v = p->statevector;
+    enum qr_fused_kind kind = p->fused[gate->fused].kind;
     struct qr_plan_step *s = v->n_steps > first ? &v->steps[v->n_steps - 1] : NULL;
-    if (s && !s->transpose && s->kind == kind) return s;
-    s = passes_new_step(p);
-    s->kind = kind;
-    return s;
-}
-
-static void passes_add_gate(struct qr_sim_plan *p, struct qr_plan_step *s, const struct layout *l,
-                            uint32_t fused) {
-    struct qr_statevector *v = p->statevector;
+    if (!s || s->transpose || s->kind != kind || !step_takes(s, l->qubits[gate->fused])) {
+        s = passes_new_step(p);
+        s->kind = kind;
+        s->first_gate = (uint32_t)v->n_gates;
+        if (kind != QR_FUSED_MATRIX) s->numbers = (uint32_t)v->n_numbers[kind]++;
+    }
     v->gates = qr_xreallocarray(v->gates, v->n_gates + 1, sizeof *v->gates);
-    if (!s->n_gates++) s->first_gate = (uint32_t)v->n_gates;
-    v->gates[v->n_gates++] = fused;
-    s->qubits |= l->qubits[fused];
-    s->cross |= p->shapes[p->fused[fused].shape].n_derivatives > 0;
+    v->gates[v->n_gates++] = *gate;
+    s->n_gates++;
+    s->qubits |= l->qubits[gate->fused];
+    s->cross |= p->shapes[p->fused[gate->fused].shape].n_derivatives > 0;
+    return s;
 }
 
 static uint8_t tile_bit(const struct layout *l, uint64_t tile, unsigned q) {
@@ -156,18 +166,9 @@ static uint8_t tile_bit(const struct layout *l, uint64_t tile, unsigned q) {
 
 static void passes_add_rotation(struct qr_sim_plan *p, const struct layout *l, uint64_t tile,
                                 uint32_t first, uint32_t fused) {
-    const struct qr_fused_gate *b = &p->fused[fused];
-    struct qr_plan_rotation rotation = {.shape = b->shape,
-                                        .bit = tile_bit(l, tile, b->q[0]),
-                                        .cross = p->shapes[b->shape].n_derivatives > 0};
-    struct qr_plan_step *s = passes_step_of(p, first, QR_FUSED_ROTATION);
-    if (s->n_rotations == 2 || (s->n_rotations && s->rotations[0].bit == rotation.bit)) {
-        s = passes_new_step(p);
-        s->kind = QR_FUSED_ROTATION;
-    }
-    if (!s->n_rotations) s->rotation_slot = (uint32_t)p->statevector->n_rotation_slots++;
-    s->rotations[s->n_rotations++] = rotation;
-    passes_add_gate(p, s, l, fused);
+    const struct qr_plan_gate gate = {.fused = fused,
+                                      .bit = {tile_bit(l, tile, p->fused[fused].q[0])}};
+    (void)passes_add_gate(p, l, first, &gate);
 }
 
 static uint8_t phase_bit(const struct layout *l, uint64_t tile, unsigned q) {
@@ -179,20 +180,10 @@ static uint8_t phase_bit(const struct layout *l, uint64_t tile, unsigned q) {
 
 static void passes_add_phase(struct qr_sim_plan *p, const struct layout *l, uint64_t tile,
                              uint32_t first, uint32_t fused) {
-    struct qr_statevector *v = p->statevector;
-    const struct qr_fused_gate *b = &p->fused[fused];
-    struct qr_plan_step *s = passes_step_of(p, first, QR_FUSED_PHASE);
-    if (!s->n_gates) {
-        s->first_phase = (uint32_t)v->n_phases;
-        s->phase_slot = (uint32_t)v->n_phase_slots++;
-    }
-    v->phases = qr_xreallocarray(v->phases, v->n_phases + 1, sizeof *v->phases);
-    v->phases[v->n_phases++] =
-        (struct qr_plan_phase){.shape = b->shape,
-                               .bit = {phase_bit(l, tile, b->q[0]), phase_bit(l, tile, b->q[1])},
-                               .cross = p->shapes[b->shape].n_derivatives > 0,
-                               .single = b->single};
-    passes_add_gate(p, s, l, fused);
+    const uint8_t *q = p->fused[fused].q;
+    const struct qr_plan_gate gate = {.fused = fused,
+                                      .bit = {phase_bit(l, tile, q[0]), phase_bit(l, tile, q[1])}};
+    (void)passes_add_gate(p, l, first, &gate);
 }
 
 /* Writes the permutation l->from as cycles: each cell takes what the next one has, the last what
@@ -200,116 +191,111 @@ static void passes_add_phase(struct qr_sim_plan *p, const struct layout *l, uint
 static void cycles_write(struct qr_statevector *v, const struct layout *l, struct qr_plan_step *s) {
     size_t n = (size_t)1 << v->tile_bits;
     bool *seen = qr_xcalloc(n, sizeof *seen);
-    v->n_moved = s->first_cycle;
-    v->cycles = qr_xreallocarray(v->cycles, v->n_moved + n, sizeof *v->cycles);
+    v->n_cycles = s->first_cell;
+    v->cycles = qr_xreallocarray(v->cycles, v->n_cycles + n, sizeof *v->cycles);
     for (size_t i = 0; i < n; i++) {
         if (seen[i] || l->from[i] == i) continue;
         for (size_t k = i; !seen[k]; k = l->from[k]) {
             seen[k] = true;
-            v->cycles[v->n_moved++] = (uint16_t)k;
+            v->cycles[v->n_cycles++] = (uint16_t)k;
         }
-        v->cycles[v->n_moved - 1] |= QR_CYCLE_END;
+        v->cycles[v->n_cycles - 1] |= QR_CYCLE_END;
     }
-    s->n_moved = (uint32_t)v->n_moved - s->first_cycle;
+    s->n_cells = (uint32_t)v->n_cycles - s->first_cell;
     free(seen);
+}
+
+/* Sets the column of each row's 1 in the matrix of a permutation. */
+static void permutation_columns(const struct qr_plan_op *op, unsigned ret[4]) {
+    double complex u[16];
+    double a[2] = {0, 0};
+    for (unsigned k = 0; k < op->gate.n_args; k++)
+        a[k] = qr_gate_arg_value(&op->gate.args[k], NULL, NULL);
+    qr_gate_matrix(&op->gate, a, u, NULL);
+    struct qr_m4 m = qr_m4_mul_gate(NULL, op, u, false);
+    for (unsigned e = 0; e < 16; e++)
+        if (m.e[e].re == 1) ret[e / 4] = e % 4;
 }
 
 static void passes_add_permutation(struct qr_sim_plan *p, struct layout *l, uint64_t tile,
                                    uint32_t first, uint32_t fused) {
     struct qr_statevector *v = p->statevector;
     const struct qr_fused_gate *b = &p->fused[fused];
-    const struct qr_plan_op *op = &p->ops[p->shapes[b->shape].first_op];
-    struct qr_plan_step *s = passes_step_of(p, first, QR_FUSED_PERMUTATION);
+    struct qr_plan_step *s = passes_add_gate(p, l, first, &(struct qr_plan_gate){.fused = fused});
     size_t n = (size_t)1 << v->tile_bits, high = (size_t)1 << tile_bit(l, tile, b->q[0]),
            low = (size_t)1 << tile_bit(l, tile, b->q[1]);
-    double complex u[16];
-    double a[2] = {0, 0};
+    uint16_t old[1 << QR_TILE_BITS];
     unsigned column[4] = {0};
-    for (unsigned k = 0; k < op->gate.n_args; k++)
-        a[k] = qr_gate_arg_value(&op->gate.args[k], NULL, NULL);
-    qr_gate_matrix(&op->gate, a, u, NULL);
-    struct qr_m4 m = qr_m4_mul_gate(NULL, op, u, false);
-    for (unsigned e = 0; e < 16; e++)
-        if (m.e[e].re == 1) column[e / 4] = e % 4;
-    if (!s->n_gates) {
-        s->first_cycle = (uint32_t)v->n_moved;
+    permutation_columns(&p->ops[p->shapes[b->shape].first_op], column);
+    if (s->n_gates == 1) {
+        s->first_cell = (uint32_t)v->n_cycles;
         for (size_t i = 0; i < n; i++) l->from[i] = (uint16_t)i;
     }
-    uint16_t *old = qr_xcalloc(n, sizeof *old);
     memcpy(old, l->from, n * sizeof *old);
     for (size_t i = 0; i < n; i++) {
         unsigned from = column[(i & high ? 2u : 0u) + (i & low ? 1u : 0u)];
         l->from[i] = old[(i & ~(high | low)) | (from & 2 ? high : 0) | (from & 1 ? low : 0)];
     }
-    free(old);
     cycles_write(v, l, s);
-    passes_add_gate(p, s, l, fused);
 }
 
 /* Finds or adds the groups of cells of a matrix on these bits of a tile. */
-static uint32_t passes_indices(struct qr_statevector *v, unsigned high, unsigned low) {
+static uint32_t passes_groups(struct qr_statevector *v, unsigned high, unsigned low) {
     size_t n = (size_t)1 << v->tile_bits, a = (size_t)1 << high, b = (size_t)1 << low;
-    for (size_t at = 0; at < v->n_indices; at += n)
-        if (v->indices[at + 1] == b && v->indices[at + 2] == a) return (uint32_t)at;
-    v->indices = qr_xreallocarray(v->indices, v->n_indices + n, sizeof *v->indices);
-    uint32_t *to = v->indices + v->n_indices;
+    for (size_t at = 0; at < v->n_groups; at += n)
+        if (v->groups[at + 1] == b && v->groups[at + 2] == a) return (uint32_t)at;
+    v->groups = qr_xreallocarray(v->groups, v->n_groups + n, sizeof *v->groups);
+    uint32_t *to = v->groups + v->n_groups;
     for (size_t i = 0; i < n; i++)
         if (!(i & (a | b)))
             for (size_t k = 0; k < 4; k++)
                 *to++ = (uint32_t)(i | (k & 2 ? a : 0) | (k & 1 ? b : 0));
-    v->n_indices += n;
-    return (uint32_t)(v->n_indices - n);
+    v->n_groups += n;
+    return (uint32_t)(v->n_groups - n);
 }
 
 static void passes_add_matrix(struct qr_sim_plan *p, const struct layout *l, uint64_t tile,
-                              uint32_t fused) {
+                              uint32_t first, uint32_t fused) {
     const struct qr_fused_gate *b = &p->fused[fused];
-    struct qr_plan_step s = {.shape = b->shape,
-                             .lanes = 0xffff,
-                             .wide_slot = QR_NO_SLOT,
-                             .noise_slot = QR_NO_SLOT,
-                             .branch = QR_NO_SLOT,
-                             .matrix_slot = QR_NO_SLOT};
     struct qr_statevector *v = p->statevector;
-    if (p->shapes[b->shape].n_sites || b->condition) s.noise_slot = (uint32_t)v->n_noisy++;
-    s.condition = b->condition;
+    struct qr_plan_step *s = passes_add_gate(p, l, first, &(struct qr_plan_gate){.fused = fused});
+    s->shape = b->shape;
+    if (p->shapes[b->shape].n_sites || b->condition) s->noise_slot = (uint32_t)v->n_noisy++;
+    s->condition = b->condition;
     if (b->branch) {
-        s.branch = (uint32_t)v->n_branches++;
-        s.cross = p->channel_needs[p->noise[b->first_noise].channel];
+        s->branch = (uint32_t)v->n_branches++;
+        s->cross = p->channel_needs[p->noise[b->first_noise].channel];
     }
     for (int k = 0; k < 2; k++)
-        s.target.bit[k] = (uint8_t)bit_rank(tile, l->pos[b->q[k]] - l->lane_bits);
+        s->target.bit[k] = (uint8_t)bit_rank(tile, l->pos[b->q[k]] - l->lane_bits);
     for (unsigned q = 0; q < p->n; q++) {
         if (!(b->controls & bit_mask(q))) continue;
         bool value = b->control_values & bit_mask(q);
         if (layout_is_lane(l, q)) {
             for (unsigned lane = 0; lane < QR_LANES; lane++)
-                if ((lane >> l->pos[q] & 1) != value) s.lanes &= (uint16_t) ~(1u << lane);
+                if ((lane >> l->pos[q] & 1) != value) s->lanes &= (uint16_t) ~(1u << lane);
         } else {
             unsigned cell = l->pos[q] - l->lane_bits;
             bool inside = tile & bit_mask(cell);
             uint64_t m = inside ? bit_mask(bit_rank(tile, cell)) : bit_mask(cell);
-            *(inside ? &s.target.controls : &s.outer_controls) |= m;
-            if (value) *(inside ? &s.target.values : &s.outer_values) |= m;
+            *(inside ? &s->target.controls : &s->outer_controls) |= m;
+            if (value) *(inside ? &s->target.values : &s->outer_values) |= m;
         }
     }
     bool data = p->shapes[b->shape].data_slot != QR_NO_SLOT;
-    if (p->lanes_are_samples) s.wide_slot = data ? p->shapes[b->shape].data_slot : QR_NO_SLOT;
-    else if (s.lanes != 0xffff) s.wide_slot = (uint32_t)v->n_wide++;
+    if (p->lanes_are_samples) s->wide_slot = data ? p->shapes[b->shape].data_slot : QR_NO_SLOT;
+    else if (s->lanes != 0xffff) s->wide_slot = (uint32_t)v->n_wide++;
     if (p->structured && p->precision == QR_SINGLE && !b->controls &&
         p->shapes[b->shape].data_slot == QR_NO_SLOT) {
-        s.matrix_slot = (uint32_t)v->n_matrix_slots++;
-        s.first_index = passes_indices(v, s.target.bit[0], s.target.bit[1]);
+        s->numbers = (uint32_t)v->n_numbers[QR_FUSED_MATRIX]++;
+        s->first_cell = passes_groups(v, s->target.bit[0], s->target.bit[1]);
     }
-    struct qr_plan_step *to = passes_new_step(p);
-    *to = s;
-    passes_add_gate(p, to, l, fused);
 }
 
 static void passes_add_step(struct qr_sim_plan *p, struct layout *l, uint64_t tile, uint32_t first,
                             uint32_t fused) {
     switch (p->fused[fused].kind) {
-    case QR_FUSED_MATRIX: passes_add_matrix(p, l, tile, fused); break;
+    case QR_FUSED_MATRIX: passes_add_matrix(p, l, tile, first, fused); break;
     case QR_FUSED_ROTATION: passes_add_rotation(p, l, tile, first, fused); break;
     case QR_FUSED_PHASE: passes_add_phase(p, l, tile, first, fused); break;
     case QR_FUSED_PERMUTATION: passes_add_permutation(p, l, tile, first, fused); break;

@@ -217,8 +217,28 @@ static bool lanes_are_qubits(const struct qr_sim_plan *p) {
            (!p->n_columns && !p->n_channels && p->n >= QR_QUBIT_LANES_MIN_QUBITS);
 }
 
-bool qr_statevector_is_structured(const struct qr_sim_plan *p) {
+/* Multiply-adds in float64 per amplitude and gradient, of a fused gate of each kind; of a batch of
+ * diagonal gates, once. */
+static const double cost_of[QR_FUSED_KINDS] = {[QR_FUSED_MATRIX] = 62,
+                                               [QR_FUSED_ROTATION] = 15,
+                                               [QR_FUSED_PHASE] = 40,
+                                               [QR_FUSED_PERMUTATION] = 4};
+
+static bool is_structured(const struct qr_sim_plan *p) {
     return lanes_are_qubits(p) && !p->n_channels;
+}
+
+double qr_statevector_cost(struct qr_sim_plan *p, const struct qr_circuit *c) {
+    double sum = 0;
+    p->structured = is_structured(p);
+    qr_plan_fuse(p, c, 1, NULL);
+    for (size_t i = 0; i < p->n_fused; i++)
+        if (!i || p->fused[i].kind != QR_FUSED_PHASE || p->fused[i - 1].kind != QR_FUSED_PHASE ||
+            p->fused[i].batch != p->fused[i - 1].batch)
+            sum += cost_of[p->fused[i].kind];
+    qr_plan_unfuse(p);
+    p->structured = false;
+    return sum;
 }
 
 static bool statevector_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
@@ -230,7 +250,7 @@ static bool statevector_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
         p->lanes_are_samples = false;
         p->cell_bits = p->n - QR_LANE_BITS;
     }
-    p->structured = qr_statevector_is_structured(p);
+    p->structured = is_structured(p);
     v->tile_bits =
         p->lanes_are_samples || p->cell_bits < QR_TILE_BITS ? p->cell_bits : QR_TILE_BITS;
     if (branches_in(p, c)) v->tile_bits = p->cell_bits; /* Their probabilities are of all cells. */
@@ -246,9 +266,8 @@ static void statevector_plan_free(struct qr_sim_plan *p) {
     free(v->steps);
     free(v->passes);
     free(v->gates);
-    free(v->phases);
     free(v->cycles);
-    free(v->indices);
+    free(v->groups);
     free(v->offsets);
     free(v->terms);
     free(v->runs);

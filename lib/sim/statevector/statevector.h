@@ -7,7 +7,7 @@
 
 extern const struct qr_sim_engine qr_statevector_engine;
 
-/* Whether this engine would fuse the circuit by structure. */
-bool qr_statevector_is_structured(const struct qr_sim_plan *p);
+/* Estimates the multiply-adds in float64 per amplitude of a gradient. The plan is unchanged. */
+double qr_statevector_cost(struct qr_sim_plan *p, const struct qr_circuit *c);
 
 #endif

@@ -16,7 +16,7 @@ static double step_cells(const struct qr_sim_plan *p, const struct qr_plan_step 
 
 static struct qr_report_sparsity step_sparsity(const struct qr_report_build *b,
                                                const struct qr_plan_step *st, bool adjoint) {
-    return st->wide_slot != QR_NO_SLOT || st->matrix_slot != QR_NO_SLOT
+    return st->wide_slot != QR_NO_SLOT || st->numbers != QR_NO_SLOT
                ? qr_report_dense
                : b->sparsity[st->shape][adjoint];
 }
@@ -30,41 +30,36 @@ static void transpose_cost(const struct qr_sim_plan *p, struct qr_sim_stage *s) 
     s->bytes += 2 * state_cells(p) * (double)p->cell_bytes;
 }
 
-/* Operations of a one-qubit gate on a cell, by the zeros among its numbers. */
-static double rotation_operations(const struct qr_report_build *b, uint32_t shape) {
-    const struct qr_plan_shape *s = &b->p->shapes[shape];
-    struct qr_m4 m = s->data_slot == QR_NO_SLOT ? b->probe->suffix[shape]
-                                                : qr_bound_data_matrix(b->probe, s, 0, b->x);
-    double narrow[QR_NARROW], numbers[QR_ROTATION_NUMBERS], adjoint[QR_ROTATION_NUMBERS];
-    struct qr_c64 unused;
-    qr_narrow_numbers(&m, narrow);
-    qr_rotation_set(b->p, narrow, numbers, adjoint, &unused);
-    return qr_rotation_has_zeros(numbers) ? 4 : 8;
-}
-
-static double rotations_operations(const struct qr_report_build *b, const struct qr_plan_step *st) {
+/* Operations of one-qubit gates on a cell, by the zeros among their numbers. */
+static double rotation_operations(const struct qr_report_build *b, const struct qr_plan_step *st) {
     double sum = 0;
-    for (unsigned k = 0; k < st->n_rotations; k++)
-        sum += rotation_operations(b, st->rotations[k].shape);
+    for (uint32_t k = 0; k < st->n_gates; k++) {
+        const struct qr_plan_shape *s = qr_step_shape(b->p, st, k);
+        struct qr_m4 m = s->data_slot == QR_NO_SLOT ? b->probe->suffix[s - b->p->shapes]
+                                                    : qr_bound_data_matrix(b->probe, s, 0, b->x);
+        double narrow[QR_NARROW], numbers[QR_ROTATION_NUMBERS], adjoint[QR_ROTATION_NUMBERS];
+        struct qr_c64 unused;
+        qr_narrow_numbers(&m, narrow);
+        qr_rotation_set(b->p, narrow, numbers, adjoint, &unused);
+        sum += qr_rotation_has_zeros(numbers) ? 4 : 8;
+    }
     return sum;
 }
 
-static double rotations_cross_operations(const struct qr_report_build *b,
-                                         const struct qr_plan_step *st) {
+/* Operations of their cross numbers. */
+static double rotation_cross(const struct qr_report_build *b, const struct qr_plan_step *st) {
     double sum = 0;
-    for (unsigned k = 0; k < st->n_rotations; k++)
-        if (st->rotations[k].cross)
-            sum += 2 * __builtin_popcount(
-                           qr_rotation_wanted(b->probe, &b->p->shapes[st->rotations[k].shape]));
+    for (uint32_t k = 0; k < st->n_gates; k++)
+        sum += 2 * __builtin_popcount(qr_rotation_wanted(b->probe, qr_step_shape(b->p, st, k)));
     return sum;
 }
 
 /* Operations to make the phase of a cell. */
 static double phase_operations(const struct qr_sim_plan *p, const struct qr_plan_step *st) {
     for (uint32_t k = 0; k < st->n_gates; k++) {
-        const struct qr_plan_phase *g = &p->statevector->phases[st->first_phase + k];
-        if (!g->single && g->bit[0] < QR_LANE_BITS + QR_PHASE_BITS &&
-            g->bit[1] < QR_LANE_BITS + QR_PHASE_BITS)
+        const uint8_t *bit = p->statevector->gates[st->first_gate + k].bit;
+        if (!qr_step_gate(p, st, k)->single && bit[0] < QR_LANE_BITS + QR_PHASE_BITS &&
+            bit[1] < QR_LANE_BITS + QR_PHASE_BITS)
             return 8;
     }
     return 4;
@@ -83,8 +78,8 @@ static void step_cost(struct qr_report_build *b, struct qr_sim_stage *s,
             qr_cost_apply(s, states * step_cells(p, st), step_sparsity(b, st, back), p->cell_bytes);
         break;
     case QR_FUSED_ROTATION:
-        if (back && st->cross) qr_cost(s, cells * rotations_cross_operations(b, st), 0);
-        if (apply) qr_cost(s, states * cells * rotations_operations(b, st), 0);
+        if (back && st->cross) qr_cost(s, cells * rotation_cross(b, st), 0);
+        if (apply) qr_cost(s, states * cells * rotation_operations(b, st), 0);
         qr_cost(s, 0, cells * cell * (apply ? 2 * states : st->cross ? 2 : 0));
         break;
     case QR_FUSED_PHASE:
@@ -96,7 +91,7 @@ static void step_cost(struct qr_report_build *b, struct qr_sim_stage *s,
     case QR_FUSED_PERMUTATION:
         if (apply)
             qr_cost(s, 0,
-                    states * 2 * cell * cells * st->n_moved /
+                    states * 2 * cell * cells * st->n_cells /
                         (double)(UINT64_C(1) << p->statevector->tile_bits));
         break;
     }
@@ -156,7 +151,7 @@ static void statevector_backward_cost(struct qr_report_build *b) {
 /* Fused gates and steps of each kind. */
 static void report_kinds(struct qr_report_build *b) {
     const struct qr_statevector *v = b->p->statevector;
-    size_t gates[4] = {0}, steps[4] = {0};
+    size_t gates[QR_FUSED_KINDS] = {0}, steps[QR_FUSED_KINDS] = {0};
     for (size_t i = 0; i < v->n_steps; i++) {
         gates[v->steps[i].kind] += v->steps[i].n_gates;
         steps[v->steps[i].kind] += !v->steps[i].transpose;
@@ -211,7 +206,7 @@ void qr_statevector_report(struct qr_report_build *b) {
         for (uint32_t k = v->passes[i].first_step;
              k < v->passes[i].first_step + v->passes[i].n_steps; k++)
             for (uint32_t g = 0; g < v->steps[k].n_gates; g++)
-                qr_report_gate(b, v->gates[v->steps[k].first_gate + g], i, 0, 0);
+                qr_report_gate(b, v->gates[v->steps[k].first_gate + g].fused, i, 0, 0);
     }
     if (v->first_pass) {
         struct qr_sim_stage *s = qr_report_stage(b, "fixed", "fixed gates on |0...0>");

@@ -14,37 +14,25 @@ enum {
 
 /* ---- the plan ---- */
 
-/* One of the one-qubit gates of a step. */
-struct qr_plan_rotation {
-    uint32_t shape;
-    uint8_t bit; /* cell bit of the tile */
-    bool cross;  /* has derivatives */
-};
-/* A diagonal gate of a step. */
-struct qr_plan_phase {
-    uint32_t shape;
-    /* 0-3: lane; 4 + k: cell bit k of the tile; QR_OUTER_BIT + k: cell bit k outside */
+/* A fused gate of a step. */
+struct qr_plan_gate {
+    uint32_t fused;
+    /* ROTATION: cell bit of the tile. PHASE, of its qubits: 0-3: lane; 4 + k: cell bit k of the
+     * tile; QR_OUTER_BIT + k: cell bit k outside */
     uint8_t bit[2];
-    bool cross;
-    bool single; /* acts on the first bit only */
 };
 enum { QR_OUTER_BIT = 16, QR_INNER_BITS = QR_LANE_BITS + QR_TILE_BITS };
 
-/* One step of a pass: fused gates of one kind that act as one, one if it is MATRIX; or an exchange
- * of all lanes with four cell bits of the tile. */
+/* One step of a pass: fused gates of one kind that act as one, one if it is MATRIX, at most two if
+ * it is ROTATION; or an exchange of all lanes with four cell bits of the tile. */
 struct qr_plan_step {
-    enum qr_fused_kind kind;      /* which fields are used, unless transpose */
+    enum qr_fused_kind kind;
     uint32_t first_gate, n_gates; /* in the plan's list */
     uint64_t qubits;              /* of the gates */
-    uint8_t n_rotations;          /* ROTATION: 1 or 2 */
-    struct qr_plan_rotation rotations[2];
-    uint32_t rotation_slot;        /* of its numbers */
-    uint32_t first_phase;          /* PHASE: n_gates of them */
-    uint32_t phase_slot;           /* of its tables */
-    uint32_t first_cycle, n_moved; /* PERMUTATION: cycles of cells */
-    /* MATRIX: of its numbers in single precision, or QR_NO_SLOT: multiplied in float64; its groups
-     * of four cells, in the plan's list */
-    uint32_t matrix_slot, first_index;
+    /* index among the numbers of its kind (structure.c); QR_NO_SLOT: a MATRIX in float64 */
+    uint32_t numbers;
+    /* PERMUTATION: its cycles, in the plan's list; MATRIX in single precision: groups of four */
+    uint32_t first_cell, n_cells;
     bool transpose;
     /* cell bits of the tile that change places with the lanes; the fields below are then unused */
     uint8_t swap[QR_LANE_BITS];
@@ -99,14 +87,13 @@ struct qr_statevector {
     /* the tiles of the last pass hold all cells that the terms pair: lambda is computed there, not
      * as a state */
     bool tiles_observe;
-    uint32_t *gates; /* fused gates of the steps, in order */
+    struct qr_plan_gate *gates; /* of the steps, in order */
     size_t n_gates;
-    struct qr_plan_phase *phases;
-    size_t n_phases, n_phase_slots, n_rotation_slots;
-    uint16_t *cycles; /* cells, see permute in kernel.h */
-    size_t n_moved;
-    uint32_t *indices; /* cells, see tile in kernel.h: per pair of bits, 2^tile_bits */
-    size_t n_indices, n_matrix_slots;
+    size_t n_numbers[QR_FUSED_KINDS]; /* of the steps of each kind */
+    uint16_t *cycles;                 /* cells, see permute in kernel.h */
+    size_t n_cycles;
+    uint32_t *groups; /* cells, see tile in kernel.h: per pair of bits, 2^tile_bits */
+    size_t n_groups;
     size_t n_wide;
     size_t n_noisy, n_branches; /* numbers of noise_slot and branch indices */
     struct qr_shots *shots;     /* NULL: exact read-outs */
@@ -119,6 +106,15 @@ struct qr_statevector {
 
 /* passes.c: orders fused gates into passes; sets the bits of all qubits and read-outs. */
 void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size_t n_obs);
+
+static inline const struct qr_fused_gate *qr_step_gate(const struct qr_sim_plan *p,
+                                                       const struct qr_plan_step *st, uint32_t k) {
+    return &p->fused[p->statevector->gates[st->first_gate + k].fused];
+}
+static inline const struct qr_plan_shape *qr_step_shape(const struct qr_sim_plan *p,
+                                                        const struct qr_plan_step *st, uint32_t k) {
+    return &p->shapes[qr_step_gate(p, st, k)->shape];
+}
 
 /* ---- the workspace ---- */
 
@@ -154,13 +150,13 @@ struct qr_statevector_workspace {
     qr_fixed *cross;                       /* n_shapes * QR_CROSS */
     qr_fixed *mixed;                       /* n_mixed * max_samples * QR_CROSS */
     double *scratch;                       /* n_params */
-    struct qr_rotation_numbers *rotations; /* n_rotation_slots */
-    struct qr_single_matrix *matrices;     /* n_matrix_slots */
-    struct qr_phase_table *phases;         /* n_phase_slots */
-    double *step_scale;                    /* n_steps: of its cross numbers, see structure.c */
-    struct qr_c64 factor;                  /* the state is this times the amplitudes in phi */
-    struct qr_trajectories *noise;         /* NULL: no channels */
-    struct qr_shot_buffers *shots;         /* NULL: no shots */
+    struct qr_rotation_numbers *rotations; /* per step of each kind */
+    struct qr_single_matrix *matrices;
+    struct qr_phase_table *phases;
+    double *step_scale;            /* n_steps: of its cross numbers, see structure.c */
+    struct qr_c64 factor;          /* the state is this times the amplitudes in phi */
+    struct qr_trajectories *noise; /* NULL: no channels */
+    struct qr_shot_buffers *shots; /* NULL: no shots */
 };
 
 /* ---- one sweep over one group ---- */
@@ -233,22 +229,13 @@ void qr_structure_slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p
                                struct qr_sweep_slot *s);
 /* Sets the numbers of all such steps, and ws->factor and step_scale. */
 void qr_structure_prepare(const struct qr_sweep *r);
-/* One step on a tile; base: its cell bits outside. */
-void qr_rotation_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
-                         unsigned char *cells, struct qr_prefetch *prefetch);
-void qr_rotation_backward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
-                          unsigned char *lambda, struct qr_prefetch *prefetch,
+/* One step on a tile, unless it is a MATRIX in float64; base: its cell bits outside. */
+void qr_structure_forward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                          unsigned char *cells, struct qr_prefetch *prefetch,
                           struct qr_sweep_slot *slot);
-void qr_matrix_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
-                       unsigned char *cells, struct qr_prefetch *prefetch);
-/* Multiplies both by the adjoint if the step needs it; adds cross numbers to acc, unless NULL. */
-void qr_matrix_backward(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
-                        unsigned char *lambda, struct qr_prefetch *prefetch,
-                        double (*acc)[QR_LANES]);
-void qr_phase_forward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
-                      unsigned char *cells, struct qr_sweep_slot *slot);
-void qr_phase_backward(struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
-                       unsigned char *phi, unsigned char *lambda, struct qr_sweep_slot *slot);
+void qr_structure_backward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                           unsigned char *phi, unsigned char *lambda, struct qr_prefetch *prefetch,
+                           struct qr_sweep_slot *slot);
 
 /* ---- statevector_sums.c ---- */
 

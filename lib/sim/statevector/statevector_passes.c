@@ -57,7 +57,7 @@ void qr_sweep_prepare(const struct qr_sweep *r) {
     /* Controls on lane bits: the identity in lanes where they do not hold. */
     for (size_t i = 0; i < r->v->n_steps; i++) {
         const struct qr_plan_step *st = &r->v->steps[i];
-        if (st->transpose || st->kind != QR_FUSED_MATRIX || st->wide_slot == QR_NO_SLOT) continue;
+        if (st->wide_slot == QR_NO_SLOT) continue;
         const struct qr_plan_shape *s = &p->shapes[st->shape];
         struct qr_m4 m = s->data_slot == QR_NO_SLOT ? r->b->suffix[st->shape]
                                                     : qr_bound_data_matrix(r->b, s, 0, x);
@@ -132,6 +132,10 @@ static void sweep_transpose(const struct qr_sweep *r, const struct qr_plan_step 
     } while (g);
 }
 
+static bool step_is_structured(const struct qr_plan_step *st) {
+    return st->kind != QR_FUSED_MATRIX || st->numbers != QR_NO_SLOT;
+}
+
 static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     bool whole = r->v->tile_bits == p->cell_bits;
@@ -145,20 +149,8 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
         const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
         if (st->transpose) sweep_transpose(r, st, cells);
         if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
-        if (st->kind == QR_FUSED_ROTATION) {
-            qr_rotation_forward(r, st, cells, &prefetch);
-            continue;
-        }
-        if (st->kind == QR_FUSED_PHASE) {
-            qr_phase_forward(r, st, base, cells, slot);
-            continue;
-        }
-        if (st->matrix_slot != QR_NO_SLOT) {
-            qr_matrix_forward(r, st, cells, &prefetch);
-            continue;
-        }
-        if (st->kind == QR_FUSED_PERMUTATION) {
-            p->kernels->permute(cells, r->v->cycles + st->first_cycle, st->n_moved, false);
+        if (step_is_structured(st)) {
+            qr_structure_forward(r, st, base, cells, &prefetch, slot);
             continue;
         }
         struct qr_tile_target target = st->target;
@@ -239,21 +231,6 @@ static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, uns
     }
 }
 
-static void backward_matrix(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
-                            unsigned char *lambda, struct qr_prefetch *prefetch,
-                            struct qr_sweep_slot *slot) {
-    _Alignas(64) double acc[QR_CROSS][QR_LANES] = {0};
-    qr_matrix_backward(r, st, phi, lambda, prefetch, st->cross ? acc : NULL);
-    if (st->cross) sweep_add_piece(r, st, (const double(*)[QR_LANES])acc, slot);
-}
-
-static void backward_permutation(const struct qr_sweep *r, const struct qr_plan_step *st,
-                                 unsigned char *phi, unsigned char *lambda) {
-    if (!st->needs_adjoint) return;
-    r->p->kernels->permute(phi, r->v->cycles + st->first_cycle, st->n_moved, true);
-    r->p->kernels->permute(lambda, r->v->cycles + st->first_cycle, st->n_moved, true);
-}
-
 static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     bool whole = r->v->tile_bits == p->cell_bits;
@@ -277,12 +254,8 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
             continue;
         }
         if ((base & st->outer_controls) != st->outer_values) continue;
-        if (st->kind == QR_FUSED_ROTATION)
-            qr_rotation_backward(r, st, phi, lambda, &prefetch, slot);
-        else if (st->kind == QR_FUSED_PHASE) qr_phase_backward(r, st, base, phi, lambda, slot);
-        else if (st->kind == QR_FUSED_PERMUTATION) backward_permutation(r, st, phi, lambda);
-        else if (st->matrix_slot != QR_NO_SLOT)
-            backward_matrix(r, st, phi, lambda, &prefetch, slot);
+        if (step_is_structured(st))
+            qr_structure_backward(r, st, base, phi, lambda, &prefetch, slot);
         else backward_step(r, st, phi, lambda, &prefetch, slot);
     }
     if (!whole && r->pass->first_step > r->v->first_cross) {

@@ -44,13 +44,15 @@ void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace 
     const struct qr_statevector *v = p->statevector;
     size_t rows = row_count(v);
     qr_buffers_take(r, "numbers", v->n_steps * sizeof *ws->step_scale, &ws->step_scale);
-    qr_buffers_take(r, "numbers", v->n_rotation_slots * sizeof *ws->rotations, &ws->rotations);
-    qr_buffers_take(r, "numbers", v->n_matrix_slots * sizeof *ws->matrices, &ws->matrices);
-    qr_buffers_take(r, "numbers", v->n_phase_slots * sizeof *ws->phases, &ws->phases);
+    qr_buffers_take(r, "numbers", v->n_numbers[QR_FUSED_ROTATION] * sizeof *ws->rotations,
+                    &ws->rotations);
+    qr_buffers_take(r, "numbers", v->n_numbers[QR_FUSED_MATRIX] * sizeof *ws->matrices,
+                    &ws->matrices);
+    qr_buffers_take(r, "numbers", v->n_numbers[QR_FUSED_PHASE] * sizeof *ws->phases, &ws->phases);
     for (size_t i = 0; i < v->n_steps; i++) {
         const struct qr_plan_step *st = &v->steps[i];
-        if (st->transpose || st->kind != QR_FUSED_PHASE) continue;
-        struct qr_phase_table unused, *t = ws->phases ? &ws->phases[st->phase_slot] : &unused;
+        if (st->kind != QR_FUSED_PHASE) continue;
+        struct qr_phase_table unused, *t = ws->phases ? &ws->phases[st->numbers] : &unused;
         qr_buffers_take(r, "numbers", st->n_gates * sizeof *t->pairs, &t->pairs);
         qr_buffers_take(r, "numbers", rows * sizeof *t->rows, &t->rows);
         qr_buffers_take(r, "numbers", COLUMN_BITS * rows * sizeof *t->columns, &t->columns);
@@ -61,7 +63,7 @@ void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace 
 void qr_structure_slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
                                struct qr_sweep_slot *s) {
     const struct qr_statevector *v = p->statevector;
-    if (!v->n_phase_slots) return;
+    if (!v->n_numbers[QR_FUSED_PHASE]) return;
     qr_buffers_take(r, "tiles", row_count(v) * p->cell_bytes, &s->lanes);
     qr_buffers_take(r, "tiles", row_count(v) * ROW_NUMBERS * p->elem_bytes, &s->rows);
     qr_buffers_take(r, "tiles", (p->cell_bytes / 2) << v->tile_bits, &s->parities);
@@ -143,10 +145,21 @@ uint8_t qr_rotation_wanted(const struct qr_sim_bound *b, const struct qr_plan_sh
     return wanted;
 }
 
-static const double *shape_numbers(const struct qr_sweep *r, uint32_t shape) {
-    uint32_t slot = r->p->shapes[shape].data_slot;
+/* The matrix of a gate of the step (qr_narrow_numbers). */
+static const double *gate_matrix(const struct qr_sweep *r, const struct qr_plan_step *st,
+                                 uint32_t k) {
+    uint32_t shape = qr_step_gate(r->p, st, k)->shape, slot = r->p->shapes[shape].data_slot;
     return slot == QR_NO_SLOT ? r->b->narrow + (size_t)shape * QR_NARROW
                               : r->ws->narrow + (size_t)slot * QR_NARROW;
+}
+
+/* Writes n complex numbers in the amplitudes' precision: real parts, then imaginary parts. */
+static void write_numbers(const struct qr_sim_plan *p, unsigned char *to, const struct qr_c64 *from,
+                          size_t n) {
+    for (size_t k = 0; k < n; k++) {
+        qr_element_set(p, to, k, from[k].re);
+        qr_element_set(p, to, n + k, from[k].im);
+    }
 }
 
 /* Multiplies the entries of a table with these bits set. */
@@ -158,9 +171,27 @@ static void table_fill(struct qr_c64 *table, size_t n) {
     for (size_t x = 0; x < n; x++) table[x] = one;
 }
 
+/* Multiplies the table of the kind that a pair of bits inside the tile has. */
+static void phase_pair(struct qr_phase_table *t, const uint8_t bit[2], size_t rows,
+                       struct qr_c64 *inside, struct qr_c64 pair) {
+    unsigned low = bit[0] < bit[1] ? bit[0] : bit[1], high = bit[0] ^ bit[1] ^ low;
+    if (high < COLUMN_BITS) {
+        table_multiply(inside, COLUMNS, (size_t)1 << low | (size_t)1 << high, pair);
+        t->has_inside = true;
+    } else if (low >= COLUMN_BITS) {
+        size_t bits = (size_t)1 << (low - COLUMN_BITS) | (size_t)1 << (high - COLUMN_BITS);
+        table_multiply(t->rows, rows, bits, pair);
+    } else {
+        struct qr_c64 *column = t->columns + low * rows;
+        if (!(t->has_columns >> low & 1)) table_fill(column, rows);
+        t->has_columns |= (uint8_t)(1u << low);
+        table_multiply(column, rows, (size_t)1 << (high - COLUMN_BITS), pair);
+    }
+}
+
 static void phase_tables(const struct qr_sweep *r, const struct qr_plan_step *st) {
     const struct qr_sim_plan *p = r->p;
-    struct qr_phase_table *t = &r->ws->phases[st->phase_slot];
+    struct qr_phase_table *t = &r->ws->phases[st->numbers];
     size_t rows = row_count(r->v);
     struct qr_c64 inside[COLUMNS];
     t->constant = one;
@@ -170,35 +201,20 @@ static void phase_tables(const struct qr_sweep *r, const struct qr_plan_step *st
     t->has_columns = 0;
     t->has_inside = false;
     for (uint32_t k = 0; k < st->n_gates; k++) {
-        const struct qr_plan_phase *g = &r->v->phases[st->first_phase + k];
-        const double *m = shape_numbers(r, g->shape);
+        const uint8_t *bit = r->v->gates[st->first_gate + k].bit;
+        const double *m = gate_matrix(r, st, k);
         struct qr_c64 d00 = entry(m, 0, 0), d01 = entry(m, 1, 1), d10 = entry(m, 2, 2),
                       d11 = entry(m, 3, 3);
-        struct qr_c64 pair = c_mul(c_mul(d11, d00), c_conj(c_mul(d10, d01)));
-        unsigned low = g->bit[0] < g->bit[1] ? g->bit[0] : g->bit[1],
-                 high = g->bit[0] < g->bit[1] ? g->bit[1] : g->bit[0];
         t->constant = c_mul(t->constant, d00);
-        t->single[g->bit[0]] = c_mul(t->single[g->bit[0]], c_mul(d10, c_conj(d00)));
-        if (!g->single) t->single[g->bit[1]] = c_mul(t->single[g->bit[1]], c_mul(d01, c_conj(d00)));
-        t->pairs[k] = pair;
-        if (g->single || high >= QR_OUTER_BIT) continue;
-        if (high < COLUMN_BITS) {
-            table_multiply(inside, COLUMNS, (size_t)1 << low | (size_t)1 << high, pair);
-            t->has_inside = true;
-        } else if (low >= COLUMN_BITS) {
-            size_t bits = (size_t)1 << (low - COLUMN_BITS) | (size_t)1 << (high - COLUMN_BITS);
-            table_multiply(t->rows, rows, bits, pair);
-        } else {
-            if (!(t->has_columns >> low & 1)) table_fill(t->columns + low * rows, rows);
-            t->has_columns |= (uint8_t)(1u << low);
-            table_multiply(t->columns + low * rows, rows, (size_t)1 << (high - COLUMN_BITS), pair);
-        }
+        t->single[bit[0]] = c_mul(t->single[bit[0]], c_mul(d10, c_conj(d00)));
+        if (qr_step_gate(p, st, k)->single) continue;
+        t->single[bit[1]] = c_mul(t->single[bit[1]], c_mul(d01, c_conj(d00)));
+        t->pairs[k] = c_mul(c_mul(d11, d00), c_conj(c_mul(d10, d01)));
+        if (bit[0] < QR_OUTER_BIT && bit[1] < QR_OUTER_BIT)
+            phase_pair(t, bit, rows, inside, t->pairs[k]);
     }
-    for (size_t x = 0; x < COLUMNS; x++) {
-        size_t cell = x >> QR_LANE_BITS, lane = x % QR_LANES;
-        qr_element_set(p, t->inside, cell * 2 * QR_LANES + lane, inside[x].re);
-        qr_element_set(p, t->inside, (cell * 2 + 1) * QR_LANES + lane, inside[x].im);
-    }
+    for (size_t k = 0; k < QR_PHASE_CELLS; k++)
+        write_numbers(p, t->inside + k * p->cell_bytes, inside + k * QR_LANES, QR_LANES);
 }
 
 static void matrix_set(const double *narrow, struct qr_single_matrix *ret) {
@@ -210,6 +226,18 @@ static void matrix_set(const double *narrow, struct qr_single_matrix *ret) {
     }
 }
 
+/* Multiplies *norm and *phase by what the numbers of the step leave out. */
+static void rotation_numbers(const struct qr_sweep *r, const struct qr_plan_step *st, double *norm,
+                             struct qr_c64 *phase) {
+    struct qr_rotation_numbers *t = &r->ws->rotations[st->numbers];
+    for (uint32_t k = 0; k < st->n_gates; k++) {
+        struct qr_c64 s;
+        *norm *= qr_rotation_set(r->p, gate_matrix(r, st, k), t->forward[k], t->adjoint[k], &s);
+        *phase = c_mul(*phase, s);
+        t->wanted[k] = qr_rotation_wanted(r->b, qr_step_shape(r->p, st, k));
+    }
+}
+
 void qr_structure_prepare(const struct qr_sweep *r) {
     const struct qr_statevector *v = r->v;
     struct qr_statevector_workspace *ws = r->ws;
@@ -217,17 +245,10 @@ void qr_structure_prepare(const struct qr_sweep *r) {
     double norm = 1; /* square of the norm that the state has after a step */
     for (size_t i = 0; i < v->n_steps; i++) {
         const struct qr_plan_step *st = &v->steps[i];
-        if (!st->transpose && st->kind == QR_FUSED_PHASE) phase_tables(r, st);
-        if (!st->transpose && st->kind == QR_FUSED_MATRIX && st->matrix_slot != QR_NO_SLOT)
-            matrix_set(shape_numbers(r, st->shape), &ws->matrices[st->matrix_slot]);
-        for (unsigned k = 0; !st->transpose && k < st->n_rotations; k++) {
-            struct qr_rotation_numbers *t = &ws->rotations[st->rotation_slot];
-            struct qr_c64 s;
-            norm *= qr_rotation_set(r->p, shape_numbers(r, st->rotations[k].shape), t->forward[k],
-                                    t->adjoint[k], &s);
-            phase = c_mul(phase, s);
-            t->wanted[k] = qr_rotation_wanted(r->b, &r->p->shapes[st->rotations[k].shape]);
-        }
+        if (st->kind == QR_FUSED_PHASE) phase_tables(r, st);
+        else if (st->kind == QR_FUSED_ROTATION) rotation_numbers(r, st, &norm, &phase);
+        else if (st->kind == QR_FUSED_MATRIX && st->numbers != QR_NO_SLOT)
+            matrix_set(gate_matrix(r, st, 0), &ws->matrices[st->numbers]);
         ws->step_scale[i] = norm;
     }
     /* Backward, each vector has the final state's norm, and that of each adjoint since: in their
@@ -239,22 +260,21 @@ void qr_structure_prepare(const struct qr_sweep *r) {
 
 /* ---- one-qubit gates ---- */
 
-static struct qr_tile_qubits rotation_target(const struct qr_plan_step *st,
-                                             const struct qr_rotation_numbers *t,
+static struct qr_tile_qubits rotation_target(const struct qr_sweep *r,
+                                             const struct qr_plan_step *st,
                                              struct qr_prefetch *prefetch) {
-    struct qr_tile_qubits at = {.n = st->n_rotations, .prefetch = prefetch};
-    for (unsigned k = 0; k < st->n_rotations; k++) {
-        at.bit[k] = st->rotations[k].bit;
-        at.wanted[k] = st->rotations[k].cross ? t->wanted[k] : 0;
+    struct qr_tile_qubits at = {.n = (uint8_t)st->n_gates, .prefetch = prefetch};
+    for (uint32_t k = 0; k < st->n_gates; k++) {
+        at.bit[k] = r->v->gates[st->first_gate + k].bit[0];
+        at.wanted[k] = r->ws->rotations[st->numbers].wanted[k];
     }
     return at;
 }
 
-void qr_rotation_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
-                         unsigned char *cells, struct qr_prefetch *prefetch) {
-    const struct qr_rotation_numbers *t = &r->ws->rotations[st->rotation_slot];
-    struct qr_tile_qubits at = rotation_target(st, t, prefetch);
-    r->p->kernels->rotate(cells, r->v->tile_bits, &at, t->forward);
+static void rotation_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
+                             unsigned char *cells, struct qr_prefetch *prefetch) {
+    struct qr_tile_qubits at = rotation_target(r, st, prefetch);
+    r->p->kernels->rotate(cells, r->v->tile_bits, &at, r->ws->rotations[st->numbers].forward);
 }
 
 /* The sum over the lanes, as a fixed tree. */
@@ -275,12 +295,12 @@ static double step_scale(const struct qr_sweep *r, const struct qr_plan_step *st
     return r->scale[0] * r->ws->step_scale[st - r->v->steps];
 }
 
-void qr_rotation_backward(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
-                          unsigned char *lambda, struct qr_prefetch *prefetch,
-                          struct qr_sweep_slot *slot) {
+static void rotation_backward(const struct qr_sweep *r, const struct qr_plan_step *st,
+                              unsigned char *phi, unsigned char *lambda,
+                              struct qr_prefetch *prefetch, struct qr_sweep_slot *slot) {
     const struct qr_kernels *kernels = r->p->kernels;
-    const struct qr_rotation_numbers *t = &r->ws->rotations[st->rotation_slot];
-    struct qr_tile_qubits at = rotation_target(st, t, prefetch);
+    const struct qr_rotation_numbers *t = &r->ws->rotations[st->numbers];
+    struct qr_tile_qubits at = rotation_target(r, st, prefetch);
     _Alignas(64) double acc[2 * QR_ROTATION_CROSS][QR_LANES];
     double scale = step_scale(r, st);
     if (!st->cross) {
@@ -292,8 +312,8 @@ void qr_rotation_backward(struct qr_sweep *r, const struct qr_plan_step *st, uns
     memset(acc, 0, sizeof acc);
     kernels->rotate_back(phi, lambda, r->v->tile_bits, &at, st->needs_adjoint ? t->adjoint : NULL,
                          acc);
-    for (unsigned k = 0; k < st->n_rotations; k++) {
-        uint32_t shape = st->rotations[k].shape;
+    for (uint32_t k = 0; k < st->n_gates; k++) {
+        uint32_t shape = qr_step_gate(r->p, st, k)->shape;
         const double(*sums)[QR_LANES] = (const double(*)[QR_LANES])acc + k * QR_ROTATION_CROSS;
         if (at.wanted[k] & QR_ROTATION_RE)
             structure_add(slot, shape, CROSS_RE, lane_sum(sums[0]) * scale);
@@ -313,7 +333,7 @@ static void matrix_batches(const struct qr_sweep *r, const struct qr_plan_step *
                            unsigned char *phi, unsigned char *lambda, const float *numbers,
                            struct qr_prefetch *prefetch, double (*acc)[QR_LANES]) {
     const struct qr_kernels *kernels = r->p->kernels;
-    const uint32_t *at = r->v->indices + st->first_index;
+    const uint32_t *at = r->v->groups + st->first_cell;
     for (size_t cells = (size_t)1 << r->v->tile_bits, i = 0; i < cells; i += 4 * QR_BATCH_GROUPS) {
         for (size_t k = 0; k < QR_BATCH_GROUPS; k++) qr_prefetch_cell(prefetch, r->p->cell_bytes);
         if (acc) kernels->tile_cross(phi, lambda, at + i, QR_BATCH_GROUPS, acc);
@@ -323,16 +343,15 @@ static void matrix_batches(const struct qr_sweep *r, const struct qr_plan_step *
     }
 }
 
-void qr_matrix_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
-                       unsigned char *cells, struct qr_prefetch *prefetch) {
-    matrix_batches(r, st, cells, NULL, r->ws->matrices[st->matrix_slot].forward, prefetch, NULL);
-}
-
-void qr_matrix_backward(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
-                        unsigned char *lambda, struct qr_prefetch *prefetch,
-                        double (*acc)[QR_LANES]) {
-    const float *numbers = st->needs_adjoint ? r->ws->matrices[st->matrix_slot].adjoint : NULL;
-    if (numbers || acc) matrix_batches(r, st, phi, lambda, numbers, prefetch, acc);
+static void matrix_backward(const struct qr_sweep *r, const struct qr_plan_step *st,
+                            unsigned char *phi, unsigned char *lambda, struct qr_prefetch *prefetch,
+                            struct qr_sweep_slot *slot) {
+    const float *numbers = st->needs_adjoint ? r->ws->matrices[st->numbers].adjoint : NULL;
+    _Alignas(64) double acc[QR_CROSS][QR_LANES] = {0};
+    if (numbers || st->cross)
+        matrix_batches(r, st, phi, lambda, numbers, prefetch, st->cross ? acc : NULL);
+    for (int k = 0; k < QR_CROSS && st->cross; k++)
+        structure_add(slot, st->shape, k, lane_sum(acc[k]) * step_scale(r, st));
 }
 
 /* ---- products of diagonal gates ---- */
@@ -342,28 +361,18 @@ static void table_double(struct qr_c64 *table, unsigned bit, struct qr_c64 by) {
     for (size_t x = 0, n = (size_t)1 << bit; x < n; x++) table[x + n] = c_mul(table[x], by);
 }
 
-static void write_numbers(const struct qr_sim_plan *p, unsigned char *to, const struct qr_c64 *from,
-                          size_t n) {
-    double *d = (double *)to;
-    float *f = (float *)to;
-    for (size_t k = 0; k < n && p->precision == QR_DOUBLE; k++)
-        d[k] = from[k].re, d[n + k] = from[k].im;
-    for (size_t k = 0; k < n && p->precision == QR_SINGLE; k++)
-        f[k] = (float)from[k].re, f[n + k] = (float)from[k].im;
-}
-
 /* The factors of the bits in one tile: of each bit inside it, and of those outside. */
 static struct qr_c64 phase_of_tile(const struct qr_sweep *r, const struct qr_plan_step *st,
                                    uint64_t base, struct qr_c64 *single) {
-    const struct qr_phase_table *t = &r->ws->phases[st->phase_slot];
+    const struct qr_phase_table *t = &r->ws->phases[st->numbers];
     struct qr_c64 outside = t->constant;
     memcpy(single, t->single, QR_INNER_BITS * sizeof *single);
     for (uint64_t m = base; m; m &= m - 1)
         outside = c_mul(outside, t->single[QR_OUTER_BIT + __builtin_ctzll(m)]);
     for (uint32_t k = 0; k < st->n_gates; k++) {
-        const struct qr_plan_phase *g = &r->v->phases[st->first_phase + k];
-        unsigned a = g->bit[0], b = g->bit[1];
-        if (g->single || (a < QR_OUTER_BIT && b < QR_OUTER_BIT)) continue;
+        const uint8_t *bit = r->v->gates[st->first_gate + k].bit;
+        unsigned a = bit[0], b = bit[1];
+        if (qr_step_gate(r->p, st, k)->single || (a < QR_OUTER_BIT && b < QR_OUTER_BIT)) continue;
         if (a >= QR_OUTER_BIT && !(base >> (a - QR_OUTER_BIT) & 1)) continue;
         if (b >= QR_OUTER_BIT && !(base >> (b - QR_OUTER_BIT) & 1)) continue;
         struct qr_c64 *to = a < QR_OUTER_BIT   ? &single[a]
@@ -378,7 +387,7 @@ static struct qr_c64 phase_of_tile(const struct qr_sweep *r, const struct qr_pla
 static void phase_apply(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
                         unsigned char *phi, unsigned char *lambda, struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
-    const struct qr_phase_table *t = &r->ws->phases[st->phase_slot];
+    const struct qr_phase_table *t = &r->ws->phases[st->numbers];
     size_t rows = row_count(r->v);
     struct qr_c64 single[QR_INNER_BITS], row[MOST_ROWS], lanes[QR_LANES], cells[QR_PHASE_CELLS];
     struct qr_c64 last[QR_LANE_BITS]; /* factors of the lanes in the row before */
@@ -410,11 +419,6 @@ static void phase_apply(const struct qr_sweep *r, const struct qr_plan_step *st,
                       t->has_inside ? t->inside : NULL);
 }
 
-void qr_phase_forward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
-                      unsigned char *cells, struct qr_sweep_slot *slot) {
-    phase_apply(r, st, base, cells, NULL, slot);
-}
-
 /* Sum over the tile of Im(phi conj(lambda)) with the signs of n bits. */
 static double phase_parity(const struct qr_sweep *r, const struct qr_sweep_slot *slot,
                            uint64_t base, const uint8_t *bits, unsigned n) {
@@ -441,16 +445,11 @@ static void phase_cross(const struct qr_sweep *r, const struct qr_plan_step *st,
                         struct qr_sweep_slot *slot) {
     double scale = step_scale(r, st), all = phase_parity(r, slot, base, NULL, 0);
     for (uint32_t k = 0; k < st->n_gates; k++) {
-        const struct qr_plan_phase *g = &r->v->phases[st->first_phase + k];
-        if (!g->cross) continue;
-        double a = phase_parity(r, slot, base, &g->bit[0], 1);
-        if (g->single) {
-            structure_add(slot, g->shape, CROSS_ZERO, (all + a) / 2 * scale);
-            structure_add(slot, g->shape, CROSS_ONE, (all - a) / 2 * scale);
-            continue;
-        }
-        double b = phase_parity(r, slot, base, &g->bit[1], 1),
-               both = phase_parity(r, slot, base, g->bit, 2);
+        const uint8_t *bit = r->v->gates[st->first_gate + k].bit;
+        const struct qr_fused_gate *g = qr_step_gate(r->p, st, k);
+        if (!r->p->shapes[g->shape].n_derivatives) continue;
+        double a = phase_parity(r, slot, base, bit, 1), b = phase_parity(r, slot, base, bit + 1, 1),
+               both = phase_parity(r, slot, base, bit, 2);
         structure_add(slot, g->shape, CROSS_ZERO, ((all + a) + (b + both)) / 4 * scale);
         structure_add(slot, g->shape, CROSS_ZERO + 1, ((all + a) - (b + both)) / 4 * scale);
         structure_add(slot, g->shape, CROSS_ONE, ((all - a) + (b - both)) / 4 * scale);
@@ -458,11 +457,43 @@ static void phase_cross(const struct qr_sweep *r, const struct qr_plan_step *st,
     }
 }
 
-void qr_phase_backward(struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
-                       unsigned char *phi, unsigned char *lambda, struct qr_sweep_slot *slot) {
+static void phase_backward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                           unsigned char *phi, unsigned char *lambda, struct qr_sweep_slot *slot) {
     if (st->cross) {
         r->p->kernels->parities(phi, lambda, r->v->tile_bits, slot->parities);
         phase_cross(r, st, base, slot);
     }
     if (st->needs_adjoint) phase_apply(r, st, base, phi, lambda, slot);
+}
+
+/* ---- one step ---- */
+
+void qr_structure_forward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                          unsigned char *cells, struct qr_prefetch *prefetch,
+                          struct qr_sweep_slot *slot) {
+    switch (st->kind) {
+    case QR_FUSED_MATRIX:
+        matrix_batches(r, st, cells, NULL, r->ws->matrices[st->numbers].forward, prefetch, NULL);
+        break;
+    case QR_FUSED_ROTATION: rotation_forward(r, st, cells, prefetch); break;
+    case QR_FUSED_PHASE: phase_apply(r, st, base, cells, NULL, slot); break;
+    case QR_FUSED_PERMUTATION:
+        r->p->kernels->permute(cells, r->v->cycles + st->first_cell, st->n_cells, false);
+        break;
+    }
+}
+
+void qr_structure_backward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                           unsigned char *phi, unsigned char *lambda, struct qr_prefetch *prefetch,
+                           struct qr_sweep_slot *slot) {
+    switch (st->kind) {
+    case QR_FUSED_MATRIX: matrix_backward(r, st, phi, lambda, prefetch, slot); break;
+    case QR_FUSED_ROTATION: rotation_backward(r, st, phi, lambda, prefetch, slot); break;
+    case QR_FUSED_PHASE: phase_backward(r, st, base, phi, lambda, slot); break;
+    case QR_FUSED_PERMUTATION:
+        if (!st->needs_adjoint) break;
+        r->p->kernels->permute(phi, r->v->cycles + st->first_cell, st->n_cells, true);
+        r->p->kernels->permute(lambda, r->v->cycles + st->first_cell, st->n_cells, true);
+        break;
+    }
 }
