@@ -93,7 +93,7 @@ static enum qr_code read_options(const struct verify_flags *f, struct qr_verify_
 int qr_command_verify(const struct qr_command *self, int argc, char **argv) {
     struct verify_flags f = {0};
     struct qr_overrides set = {0};
-    struct qr_words words;
+    struct qr_words words = {0};
     struct qr_err err = {0};
     struct qr_verification v;
     bool help;

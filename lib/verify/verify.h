@@ -6,7 +6,7 @@
  * Run       A folder, or a URL of one (gs://, s3://, https://), also read-only: job.json,
  *           steps.jsonl, result.json, provenance.json, weights, checkpoints.
  * Trust     Without a signature and a recomputation the files only prove that they belong together.
- *           A signature says who wrote them. Recomputed steps are proved by their bits.
+ *           A signature proves their author. Recomputed steps are proved by their bits.
  * Threads   One, and those of the computation.
  */
 #ifndef QR_VERIFY_VERIFY_H
