@@ -124,7 +124,7 @@ enum qr_code qr_envelope_sign(struct qr_signing_key *k, struct qr_bytes statemen
                 EVP_DigestSign(c, signature, &n, text.p, text.n) == 1 && n == sizeof signature;
     EVP_MD_CTX_free(c);
     ERR_clear_error();
-    if (!good) return qr_fail(err, QR_INTERNAL, "cannot sign provenance.json: OpenSSL refuses");
+    if (!good) return qr_fail(err, QR_INTERNAL, "cannot sign provenance.json: OpenSSL failed");
     qr_auto(qr_free_p) char *payload = base64_text(statement.p, statement.n),
                             *sig = base64_text(signature, sizeof signature);
     struct qr_json_writer w = qr_json_writer(ret, 0);

@@ -128,7 +128,7 @@ check "its data elsewhere" verified 0 "$work/csv" --data "$work/moved.csv" --all
 check "another file" verified 6 "$work/csv" --data "$work/other.csv"
 check "it is the data" says "data         DIFFERS"
 
-# Eight workers with kills, then one thread.
+# Two to four workers, all killed six times, then one thread.
 sed 's/"epochs": 50/"epochs": 2000/' deploy/jobs/qcnn.json >"$work/long.json"
 killed=$work/killed kills=0
 while [ $kills -lt 6 ]; do
