@@ -20,9 +20,10 @@ job_file() { case $1 in 0) echo $jobs/tutorial.json ;; 1) echo $jobs/tutorial-bl
     20) echo $jobs/expressions.json ;; 21) echo $jobs/vqe-hamiltonian.json ;; 22) echo $jobs/expectation-weights.json ;; 23) echo $jobs/counts-auc.json ;;
     24) echo $jobs/lbfgs-vqe.json ;; 25) echo $jobs/spsa-classes.json ;; 26) echo $jobs/natural-vqe.json ;;
     27) echo $jobs/noise-trajectories-9.json ;; 28) echo $jobs/noise-damping-trajectories.json ;; 29) echo $jobs/shots-noise.json ;;
-    30) echo $jobs/shots-parameter-shift.json ;; 31) echo $jobs/measured-trajectories.json ;; esac; }
-models="14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31" # chains, ansätze, expressions, objectives, optimizers that look more than once,
-# trajectories, shots, measured bits
+    30) echo $jobs/shots-parameter-shift.json ;; 31) echo $jobs/measured-trajectories.json ;;
+    32) echo $jobs/structured-12.json ;; 33) echo $jobs/structured-15.json ;; esac; }
+models="14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33" # chains, ansätze, expressions, objectives, optimizers that look more than once,
+# trajectories, shots, measured bits, state vectors by structure
 fast=; # tables that pure-24 runs by: its threads share the slices of one sample
 isa_name() { case $1 in 0) echo portable ;; 1) echo avx2 ;; 2) echo avx512 ;; esac; }
 sum_name() { case $1 in 0) echo ring ;; 1) echo star ;; 2) echo doubling ;; esac; }
