@@ -173,12 +173,12 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
         k->rotate_back(phi, lambda, bits, at, numbers, acc);                                       \
         after(before, said);                                                                       \
     }                                                                                              \
-    static void T##_phase_(void *phi, void *lambda, size_t n_rows, const void *lanes, bool by_row, \
-                           const void *cells, const void *within) {                                \
+    static void T##_phase_(void *phi, void *lambda, size_t n_rows, const void *lanes,              \
+                           size_t lane_rows, const void *cells, const void *within) {              \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)(n_rows * QR_PHASE_CELLS), (within ? 8 : 4) + (lambda ? 8 : 4),       \
                      lambda ? 4 : 2, sizeof(ELEM)));                                               \
-        k->phase(phi, lambda, n_rows, lanes, by_row, cells, within);                               \
+        k->phase(phi, lambda, n_rows, lanes, lane_rows, cells, within);                            \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_parities_(const void *phi, const void *lambda, unsigned bits, void *ret) {     \

@@ -127,10 +127,10 @@ struct qr_kernels {
      * numbers is NULL, multiplies both vectors. Sums in E of 64 terms, then float64. */
     void (*rotate_back)(void *phi, void *lambda, unsigned bits, const struct qr_tile_qubits *at,
                         const double (*numbers)[QR_ROTATION_NUMBERS], double (*acc)[QR_LANES]);
-    /* Multiplies cell k of row r, k < QR_PHASE_CELLS, by lanes[r] * cells[r][k] * inside[k]; if
-     * lambda is not NULL both vectors, by the conjugate. lanes: a cell per row, or one for all;
-     * cells, in E: re[8], im[8] per row; inside: cells, or NULL */
-    void (*phase)(void *phi, void *lambda, size_t n_rows, const void *lanes, bool by_row,
+    /* Multiplies cell k of row r, k < QR_PHASE_CELLS, by lanes[r & lane_rows] * cells[r][k] *
+     * inside[k]; if lambda is not NULL both vectors, by the conjugate. lanes, inside: cells, inside
+     * may be NULL; cells, in E: re[8], im[8] per row */
+    void (*phase)(void *phi, void *lambda, size_t n_rows, const void *lanes, size_t lane_rows,
                   const void *cells, const void *inside);
     /* Permutes cells in cycles: each takes what the next one has, the last what the first one had;
      * or the inverse */

@@ -222,11 +222,12 @@ INLINE void NAME(phase_cell)(struct NAME(cell) * c, int v, V pr, V pi, bool adjo
 }
 
 INLINE void NAME(phase_rows)(struct NAME(cell) * p, struct NAME(cell) * l, size_t n_rows,
-                             const struct NAME(cell) * lanes, size_t step, const E *cells,
+                             const struct NAME(cell) * lanes, size_t lane_rows, const E *cells,
                              const struct NAME(cell) * inside) {
     for (size_t b = 0; b < n_rows; b++) {
         for (int v = 0; v < QR_LANES; v += W) {
-            V fr = LOAD(&lanes->re[v]), fi = LOAD(&lanes->im[v]);
+            const struct NAME(cell) *f = &lanes[b & lane_rows];
+            V fr = LOAD(&f->re[v]), fi = LOAD(&f->im[v]);
             for (int k = 0; k < QR_PHASE_CELLS; k++) {
                 V cr = SET1(cells[k]), ci = SET1(cells[QR_PHASE_CELLS + k]);
                 V sr = FNMA(fi, ci, MUL(fr, cr)), si = FMA(fi, cr, MUL(fr, ci));
@@ -242,15 +243,14 @@ INLINE void NAME(phase_rows)(struct NAME(cell) * p, struct NAME(cell) * l, size_
         }
         p += QR_PHASE_CELLS;
         if (l) l += QR_PHASE_CELLS;
-        lanes += step;
         cells += 2 * QR_PHASE_CELLS;
     }
 }
 
-static void NAME(phase)(void *phi, void *lambda, size_t n_rows, const void *lanes, bool by_row,
+static void NAME(phase)(void *phi, void *lambda, size_t n_rows, const void *lanes, size_t lane_rows,
                         const void *cells, const void *inside) {
-    if (!lambda) NAME(phase_rows)(phi, NULL, n_rows, lanes, by_row, cells, inside);
-    else NAME(phase_rows)(phi, lambda, n_rows, lanes, by_row, cells, inside);
+    if (!lambda) NAME(phase_rows)(phi, NULL, n_rows, lanes, lane_rows, cells, inside);
+    else NAME(phase_rows)(phi, lambda, n_rows, lanes, lane_rows, cells, inside);
 }
 
 /* The first three bits in registers, then one bit at a time. */

@@ -215,6 +215,8 @@ struct qr_phase_table {
     struct qr_c64 *columns; /* QR_LANE_BITS + QR_PHASE_BITS times as many: of pairs with these */
     unsigned char *inside;  /* QR_PHASE_CELLS cells: of pairs inside the other bits */
     uint8_t has_columns;    /* set of bits with a column */
+    /* sets of row bits that columns of lanes, and of the other bits, depend on */
+    size_t lane_rows, cell_rows;
     bool has_inside;
 };
 /* Sets the numbers of a one-qubit gate from its matrix beside an idle qubit (qr_narrow_numbers),

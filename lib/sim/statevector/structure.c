@@ -12,7 +12,6 @@ enum {
     COLUMN_BITS = QR_LANE_BITS + QR_PHASE_BITS,
     COLUMNS = 1 << COLUMN_BITS,
     ROW_NUMBERS = 2 * QR_PHASE_CELLS,
-    LANE_COLUMNS = (1 << QR_LANE_BITS) - 1, /* set of lane bits */
     MOST_ROWS = 1 << (QR_TILE_BITS - QR_PHASE_BITS),
     /* where the numbers of a one-qubit cross matrix lie among those of the frame; two more on the
      * diagonal follow if the other qubit is no idle one */
@@ -185,7 +184,9 @@ static void phase_pair(struct qr_phase_table *t, const uint8_t bit[2], size_t ro
         struct qr_c64 *column = t->columns + low * rows;
         if (!(t->has_columns >> low & 1)) table_fill(column, rows);
         t->has_columns |= (uint8_t)(1u << low);
-        table_multiply(column, rows, (size_t)1 << (high - COLUMN_BITS), pair);
+        size_t row = (size_t)1 << (high - COLUMN_BITS);
+        *(low < QR_LANE_BITS ? &t->lane_rows : &t->cell_rows) |= row;
+        table_multiply(column, rows, row, pair);
     }
 }
 
@@ -199,6 +200,7 @@ static void phase_tables(const struct qr_sweep *r, const struct qr_plan_step *st
     table_fill(t->rows, rows);
     table_fill(inside, COLUMNS);
     t->has_columns = 0;
+    t->lane_rows = t->cell_rows = 0;
     t->has_inside = false;
     for (uint32_t k = 0; k < st->n_gates; k++) {
         const uint8_t *bit = r->v->gates[st->first_gate + k].bit;
@@ -389,33 +391,28 @@ static void phase_apply(const struct qr_sweep *r, const struct qr_plan_step *st,
     const struct qr_sim_plan *p = r->p;
     const struct qr_phase_table *t = &r->ws->phases[st->numbers];
     size_t rows = row_count(r->v);
-    struct qr_c64 single[QR_INNER_BITS], row[MOST_ROWS], lanes[QR_LANES], cells[QR_PHASE_CELLS];
-    struct qr_c64 last[QR_LANE_BITS]; /* factors of the lanes in the row before */
-    bool by_row = t->has_columns & LANE_COLUMNS;
+    struct qr_c64 single[QR_INNER_BITS], row[MOST_ROWS], cells[MOST_ROWS][QR_PHASE_CELLS];
     row[0] = phase_of_tile(r, st, base, single);
     for (unsigned b = 0; (size_t)1 << b < rows; b++) table_double(row, b, single[COLUMN_BITS + b]);
     for (size_t x = 0; x < rows; x++) {
         struct qr_c64 e[COLUMN_BITS], f = c_mul(row[x], t->rows[x]), out[QR_PHASE_CELLS];
-        for (unsigned a = 0; a < COLUMN_BITS; a++)
+        struct qr_c64 lanes[QR_LANES], *cell = cells[x & t->cell_rows];
+        bool new_lanes = !(x & ~t->lane_rows), new_cells = !(x & ~t->cell_rows);
+        for (unsigned a = 0; a < COLUMN_BITS && (new_lanes || new_cells); a++)
             e[a] = t->has_columns >> a & 1 ? c_mul(single[a], t->columns[a * rows + x]) : single[a];
-        unsigned char *to = slot->lanes + x * p->cell_bytes;
-        if (!x || (by_row && memcmp(last, e, sizeof last) != 0)) {
-            memcpy(last, e, sizeof last);
+        if (new_lanes) {
             lanes[0] = one;
             for (unsigned a = 0; a < QR_LANE_BITS; a++) table_double(lanes, a, e[a]);
-            write_numbers(p, to, lanes, QR_LANES);
-        } else if (by_row) {
-            memcpy(to, to - p->cell_bytes, p->cell_bytes);
+            write_numbers(p, slot->lanes + x * p->cell_bytes, lanes, QR_LANES);
         }
-        if (t->has_columns >> QR_LANE_BITS || !x) {
-            cells[0] = one;
-            for (unsigned a = 0; a < QR_PHASE_BITS; a++)
-                table_double(cells, a, e[QR_LANE_BITS + a]);
+        if (new_cells) {
+            cell[0] = one;
+            for (unsigned a = 0; a < QR_PHASE_BITS; a++) table_double(cell, a, e[QR_LANE_BITS + a]);
         }
-        for (size_t k = 0; k < QR_PHASE_CELLS; k++) out[k] = c_mul(cells[k], f);
+        for (size_t k = 0; k < QR_PHASE_CELLS; k++) out[k] = c_mul(cell[k], f);
         write_numbers(p, slot->rows + x * ROW_NUMBERS * p->elem_bytes, out, QR_PHASE_CELLS);
     }
-    p->kernels->phase(phi, lambda, rows, slot->lanes, by_row, slot->rows,
+    p->kernels->phase(phi, lambda, rows, slot->lanes, t->lane_rows, slot->rows,
                       t->has_inside ? t->inside : NULL);
 }
 
