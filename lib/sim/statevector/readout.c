@@ -74,24 +74,53 @@ static size_t readout_piece_cells(const struct qr_sweep *r, size_t first) {
     return all - first < QR_PIECE_CELLS ? all - first : QR_PIECE_CELLS;
 }
 
-static void readout_expect_run(struct qr_sweep *r, const struct qr_plan_run *run, size_t first,
-                               size_t n, struct qr_sweep_slot *slot) {
-    const struct qr_sim_plan *p = r->p;
-    const struct qr_plan_term *terms = r->v->terms + run->first;
-    struct qr_pauli_string strings[QR_RUN_MOST];
+/* Consecutive runs whose terms are worked on together, one chunk of cells after the other: a chunk
+ * is in L1 while all of them read it. */
+enum { BATCH_TERMS = 2 * QR_RUN_MOST, CHUNK_CELLS = 64 };
+struct run_batch {
+    const struct qr_plan_run *runs;
+    size_t n_runs;
+    const struct qr_plan_term *terms;
+    size_t n_terms;
+    struct qr_pauli_string strings[BATCH_TERMS]; /* of the terms */
+};
+
+/* The batch that starts with a run; its strings are those of the whole state. */
+static struct run_batch batch_of_runs(const struct qr_statevector *v, size_t first) {
+    const struct qr_plan_run *runs = v->runs + first;
+    struct run_batch b = {.runs = runs, .terms = v->terms + runs->first};
+    while (first + b.n_runs < v->n_runs && b.n_terms + runs[b.n_runs].n <= BATCH_TERMS)
+        b.n_terms += runs[b.n_runs++].n;
+    for (size_t k = 0; k < b.n_terms; k++) b.strings[k] = b.terms[k].string;
+    return b;
+}
+
+static size_t chunk_cells(size_t left) { return left < CHUNK_CELLS ? left : CHUNK_CELLS; }
+
+static void readout_expect_batch(struct qr_sweep *r, const struct run_batch *b, size_t first,
+                                 size_t n, struct qr_sweep_slot *slot) {
     /* double or float */
-    _Alignas(64) unsigned char acc[QR_RUN_MOST * QR_LANES * sizeof(double)] QR_RAW;
-    size_t each = p->cell_bytes / 2;
-    for (size_t k = 0; k < run->n; k++) strings[k] = terms[k].string;
-    memset(acc, 0, run->n * each);
-    p->kernels->expect(r->ws->phi, first, n, strings, run->n, acc);
-    for (size_t k = 0; k < run->n; k++) readout_add_piece(r, &terms[k], acc + k * each, slot);
+    _Alignas(64) unsigned char acc[BATCH_TERMS * QR_LANES * sizeof(double)] QR_RAW;
+    size_t each = r->p->cell_bytes / 2;
+    memset(acc, 0, b->n_terms * each);
+    for (size_t at = 0; at < n; at += CHUNK_CELLS)
+        for (const struct qr_plan_run *run = b->runs; run < b->runs + b->n_runs; run++) {
+            size_t k = run->first - b->runs->first;
+            r->p->kernels->expect(r->ws->phi, first + at, chunk_cells(n - at), b->strings + k,
+                                  run->n, acc + k * each);
+        }
+    for (size_t k = 0; k < b->n_terms; k++)
+        readout_add_piece(r, &b->terms[k], acc + k * each, slot);
 }
 
 /* All terms while the piece is in the cache. */
 static void readout_expect_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *slot) {
     size_t first = item * QR_PIECE_CELLS, n = readout_piece_cells(r, first);
-    for (size_t i = 0; i < r->v->n_runs; i++) readout_expect_run(r, &r->v->runs[i], first, n, slot);
+    for (size_t i = 0; i < r->v->n_runs;) {
+        const struct run_batch b = batch_of_runs(r->v, i);
+        readout_expect_batch(r, &b, first, n, slot);
+        i += b.n_runs;
+    }
 }
 
 /* Sets the lanes' weights of a term, and their negations. minus: sign of the bits outside the
@@ -113,31 +142,37 @@ static void readout_set_weights(const struct qr_sweep *r, const struct qr_plan_t
     }
 }
 
-/* lambda += the terms of the run on phi. strings: those of the terms, or restricted to a tile;
- * minus: sign of each. */
-static void readout_observe_run(const struct qr_sweep *r, const struct qr_plan_run *run,
-                                const struct qr_pauli_string *strings, const bool *minus,
-                                unsigned char *lambda, const unsigned char *phi, size_t first,
-                                size_t n) {
-    _Alignas(64) unsigned char weights[2 * QR_RUN_MOST * QR_LANES * sizeof(double)] QR_RAW;
+/* lambda += the terms of the batch on phi; minus: sign of each. */
+static void readout_observe_batch(const struct qr_sweep *r, const struct run_batch *b,
+                                  const bool *minus, unsigned char *lambda,
+                                  const unsigned char *phi, size_t first, size_t n) {
+    /* per run, its terms' weights, then their negations */
+    _Alignas(64) unsigned char weights[2 * BATCH_TERMS * QR_LANES * sizeof(double)] QR_RAW;
     size_t each = r->p->cell_bytes / 2;
-    for (size_t k = 0; k < run->n; k++)
-        readout_set_weights(r, &r->v->terms[run->first + k], &strings[k], minus[k],
-                            weights + k * each, weights + (run->n + k) * each);
-    r->p->kernels->observe(lambda, phi, first, n, strings, run->n, weights);
+    const struct qr_plan_run *end = b->runs + b->n_runs;
+    for (const struct qr_plan_run *run = b->runs; run < end; run++)
+        for (size_t k = run->first - b->runs->first, i = 0; i < run->n; k++, i++) {
+            unsigned char *to = weights + (k + run->first - b->runs->first) * each;
+            readout_set_weights(r, &b->terms[k], &b->strings[k], minus[k], to, to + run->n * each);
+        }
+    for (size_t at = 0; at < n; at += CHUNK_CELLS)
+        for (const struct qr_plan_run *run = b->runs; run < end; run++) {
+            size_t k = run->first - b->runs->first;
+            r->p->kernels->observe(lambda, phi, first + at, chunk_cells(n - at), b->strings + k,
+                                   run->n, weights + 2 * k * each);
+        }
 }
 
 static void readout_observe_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *slot) {
     (void)slot;
-    static const bool plus[QR_RUN_MOST];
+    static const bool plus[BATCH_TERMS];
     const struct qr_sim_plan *p = r->p;
     size_t first = item * QR_PIECE_CELLS, n = readout_piece_cells(r, first);
     memset(r->ws->lambda + first * p->cell_bytes, 0, n * p->cell_bytes);
-    for (size_t i = 0; i < r->v->n_runs; i++) {
-        const struct qr_plan_run *run = &r->v->runs[i];
-        struct qr_pauli_string strings[QR_RUN_MOST];
-        for (size_t k = 0; k < run->n; k++) strings[k] = r->v->terms[run->first + k].string;
-        readout_observe_run(r, run, strings, plus, r->ws->lambda, r->ws->phi, first, n);
+    for (size_t i = 0; i < r->v->n_runs;) {
+        const struct run_batch b = batch_of_runs(r->v, i);
+        readout_observe_batch(r, &b, plus, r->ws->lambda, r->ws->phi, first, n);
+        i += b.n_runs;
     }
 }
 
@@ -154,19 +189,18 @@ void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned cha
     const struct qr_sim_plan *p = r->p;
     size_t n = (size_t)1 << r->v->tile_bits;
     memset(lambda, 0, n * p->cell_bytes);
-    for (size_t i = 0; i < r->v->n_runs; i++) {
-        const struct qr_plan_run *run = &r->v->runs[i];
-        struct qr_pauli_string strings[QR_RUN_MOST];
-        bool minus[QR_RUN_MOST];
-        for (size_t k = 0; k < run->n; k++) {
-            const struct qr_pauli_string *whole = &r->v->terms[run->first + k].string;
-            strings[k] = *whole;
-            strings[k].x = compress_bits(whole->x, r->pass->tile);
-            strings[k].z = compress_bits(whole->z, r->pass->tile);
-            strings[k].turned = false;
-            minus[k] = __builtin_parityll(whole->z & base);
+    for (size_t i = 0; i < r->v->n_runs;) {
+        struct run_batch b = batch_of_runs(r->v, i);
+        bool minus[BATCH_TERMS];
+        for (size_t k = 0; k < b.n_terms; k++) {
+            struct qr_pauli_string *s = &b.strings[k];
+            minus[k] = __builtin_parityll(s->z & base);
+            s->x = compress_bits(s->x, r->pass->tile);
+            s->z = compress_bits(s->z, r->pass->tile);
+            s->turned = false;
         }
-        readout_observe_run(r, run, strings, minus, lambda, phi, 0, n);
+        readout_observe_batch(r, &b, minus, lambda, phi, 0, n);
+        i += b.n_runs;
     }
 }
 
