@@ -36,6 +36,7 @@ static uint64_t operations; /* of one lane each */
 #define SUB(a, b) (operations++, (a) - (b))
 #define FMA(a, b, c) (operations++, __builtin_fmaf((a), (b), (c)))
 #define FNMA(a, b, c) (operations++, __builtin_fmaf(-(a), (b), (c)))
+#define FMS(a, b, c) (operations++, __builtin_fmaf((a), (b), -(c)))
 #define DLOAD(p) ((double)*(p))
 #define DSTORE(p, v) (*(p) = (float)(v))
 #include "sim/kernels/kernel_template_impl.h"
@@ -53,6 +54,7 @@ static uint64_t operations; /* of one lane each */
 #define SUB(a, b) (operations++, (a) - (b))
 #define FMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
 #define FNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
+#define FMS(a, b, c) (operations++, __builtin_fma((a), (b), -(c)))
 #define DLOAD(p) (*(p))
 #define DSTORE(p, v) (*(p) = (v))
 #include "sim/kernels/kernel_template_impl.h"
@@ -117,7 +119,8 @@ static void call_matrix(double cells, const void *numbers, bool wide, size_t ele
 static double rotation_operations(const struct qr_tile_qubits *at,
                                   const double (*numbers)[QR_ROTATION_NUMBERS]) {
     double ops = 0;
-    for (unsigned k = 0; k < at->n; k++) ops += qr_rotation_has_zeros(numbers[k]) ? 4 : 8;
+    for (unsigned k = 0; k < at->n; k++)
+        ops += qr_rotation_form(numbers[k]) == QR_ROTATION_ANY ? 8 : 2;
     return ops;
 }
 static double inside(unsigned bits, const struct qr_tile_target *at) {

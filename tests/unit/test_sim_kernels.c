@@ -493,17 +493,27 @@ static void products_of_lanes(const struct qr_kernels *k) {
 
 /* ---- gates with structure ---- */
 
-/* Of each kind of zeros, and of both signs. */
-static void rotation_numbers(unsigned form, int precision, double ret[QR_ROTATION_NUMBERS]) {
-    double length = 0;
-    for (unsigned k = 0; k < 4; k++) ret[k] = uniform();
-    if (form) ret[1] = ret[form == 1 ? 3 : 2] = 0;
-    for (unsigned k = 0; k < 4; k++) length += ret[k] * ret[k];
+/* Of each form; real numbers in [-1, 1] beside a 1. */
+static void rotation_numbers(enum qr_rotation_form form, int precision,
+                             double ret[QR_ROTATION_NUMBERS]) {
+    double length = 0, x = uniform();
+    if (!precision) x = (double)(float)x;
+    for (unsigned k = 0; k < 4; k++) ret[k] = uniform(), length += ret[k] * ret[k];
     for (unsigned k = 0; k < 4; k++) {
         ret[k] /= sqrt(length);
         if (!precision) ret[k] = (double)(float)ret[k];
     }
-    ret[4] = uniform() < 0 ? -1 : 1;
+    ret[4] = form == QR_ROTATION_REFLECTION || (!form && uniform() < 0) ? -1 : 1;
+    if (form) memset(ret, 0, 4 * sizeof *ret);
+    switch (form) {
+    case QR_ROTATION_ANY: break;
+    case QR_ROTATION_REAL_A:
+    case QR_ROTATION_REFLECTION: ret[0] = 1, ret[2] = x; break;
+    case QR_ROTATION_REAL_B: ret[0] = x, ret[2] = 1; break;
+    case QR_ROTATION_X_A: ret[0] = 1, ret[3] = x; break;
+    case QR_ROTATION_X_B: ret[0] = x, ret[3] = 1; break;
+    }
+    CHECK(qr_rotation_form(ret) == form, "form %d", (int)form);
 }
 
 /* The cells of a one-qubit gate on a bit, by the header's formula. */
@@ -553,7 +563,7 @@ static void rotations(const struct qr_kernels *k, const struct qr_kernels *porta
                                     .wanted = {(uint8_t)(variant % 8), (uint8_t)(variant / 8 % 8)}};
         double numbers[2][QR_ROTATION_NUMBERS], acc[2][2 * QR_ROTATION_CROSS][QR_LANES] = {0};
         for (unsigned g = 0; g < 2; g++)
-            rotation_numbers((variant / 2 + g) % 3, precision, numbers[g]);
+            rotation_numbers((variant / 2 + g) % (QR_ROTATION_X_B + 1), precision, numbers[g]);
         const double(*n)[QR_ROTATION_NUMBERS] = (const double(*)[QR_ROTATION_NUMBERS])numbers;
         void *x = copy_of(w.phi, bytes), *y = copy_of(w.phi, bytes), *z = copy_of(w.phi, bytes),
              *l[2] = {copy_of(w.lambda, bytes), copy_of(w.lambda, bytes)};

@@ -78,10 +78,27 @@ struct qr_tile_qubits {
     uint8_t wanted[2]; /* numbers that rotate_back sums for each: QR_ROTATION_RE ... */
     struct qr_prefetch *prefetch;
 };
-/* Whether half of the products are 0: of RY and H, a and b are real; of RX, a is real and b is
- * imaginary. */
-static inline bool qr_rotation_has_zeros(const double a[QR_ROTATION_NUMBERS]) {
-    return a[1] == 0 && (a[2] == 0 || a[3] == 0);
+/* Gates with a 1 and a 0 among their numbers need a quarter of the multiply-adds; sign is 1 unless
+ * noted. */
+enum qr_rotation_form {
+    QR_ROTATION_ANY,
+    QR_ROTATION_REAL_A,     /* a = 1, b real */
+    QR_ROTATION_REFLECTION, /* the same, sign -1 */
+    QR_ROTATION_REAL_B,     /* a real, b = 1 */
+    QR_ROTATION_X_A,        /* a = 1, b imaginary */
+    QR_ROTATION_X_B,        /* a real, b = i */
+};
+static inline enum qr_rotation_form qr_rotation_form(const double a[QR_ROTATION_NUMBERS]) {
+    bool real = a[1] == 0 && a[3] == 0, x = a[1] == 0 && a[2] == 0;
+    if (real && a[0] == 1) return a[4] == 1 ? QR_ROTATION_REAL_A : QR_ROTATION_REFLECTION;
+    if (a[4] != 1) return QR_ROTATION_ANY;
+    if (real && a[2] == 1) return QR_ROTATION_REAL_B;
+    if (x && a[0] == 1) return QR_ROTATION_X_A;
+    return x && a[3] == 1 ? QR_ROTATION_X_B : QR_ROTATION_ANY;
+}
+/* Operations on a cell. */
+static inline double qr_rotation_operations(enum qr_rotation_form form) {
+    return form == QR_ROTATION_ANY ? 8 : 2;
 }
 /* Marks the last cell of a cycle. */
 enum { QR_CYCLE_END = 0x8000 };

@@ -31,6 +31,7 @@
 #define SUB(a, b) _mm256_sub_ps(a, b)
 #define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c)
+#define FMS(a, b, c) _mm256_fmsub_ps(a, b, c)
 #define DLOAD(p) _mm256_cvtps_pd(_mm_load_ps(p))
 #define DSTORE(p, v) _mm_store_ps(p, _mm256_cvtpd_ps(v))
 #include "sim/kernels/kernel_template_impl.h"
@@ -48,6 +49,7 @@
 #define SUB(a, b) _mm256_sub_pd(a, b)
 #define FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
 #define FNMA(a, b, c) _mm256_fnmadd_pd(a, b, c)
+#define FMS(a, b, c) _mm256_fmsub_pd(a, b, c)
 #define DLOAD(p) _mm256_load_pd(p)
 #define DSTORE(p, v) _mm256_store_pd(p, v)
 #include "sim/kernels/kernel_template_impl.h"

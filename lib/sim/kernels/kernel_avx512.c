@@ -31,6 +31,7 @@
 #define SUB(a, b) _mm512_sub_ps(a, b)
 #define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c)
+#define FMS(a, b, c) _mm512_fmsub_ps(a, b, c)
 #define DLOAD(p) _mm512_cvtps_pd(_mm256_load_ps(p))
 #define DSTORE(p, v) _mm256_store_ps(p, _mm512_cvtpd_ps(v))
 #include "sim/kernels/kernel_template_impl.h"
@@ -48,6 +49,7 @@
 #define SUB(a, b) _mm512_sub_pd(a, b)
 #define FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define FNMA(a, b, c) _mm512_fnmadd_pd(a, b, c)
+#define FMS(a, b, c) _mm512_fmsub_pd(a, b, c)
 #define DLOAD(p) _mm512_load_pd(p)
 #define DSTORE(p, v) _mm512_store_pd(p, v)
 #include "sim/kernels/kernel_template_impl.h"

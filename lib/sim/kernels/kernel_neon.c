@@ -31,6 +31,7 @@
 #define SUB(a, b) vsubq_f32(a, b)
 #define FMA(a, b, c) vfmaq_f32(c, a, b)
 #define FNMA(a, b, c) vfmsq_f32(c, a, b)
+#define FMS(a, b, c) vfmaq_f32(vnegq_f32(c), a, b)
 #define DLOAD(p) vcvt_f64_f32(vld1_f32(p))
 #define DSTORE(p, v) vst1_f32(p, vcvt_f32_f64(v))
 #include "sim/kernels/kernel_template_impl.h"
@@ -48,6 +49,7 @@
 #define SUB(a, b) vsubq_f64(a, b)
 #define FMA(a, b, c) vfmaq_f64(c, a, b)
 #define FNMA(a, b, c) vfmsq_f64(c, a, b)
+#define FMS(a, b, c) vfmaq_f64(vnegq_f64(c), a, b)
 #define DLOAD(p) vld1q_f64(p)
 #define DSTORE(p, v) vst1q_f64(p, v)
 #include "sim/kernels/kernel_template_impl.h"

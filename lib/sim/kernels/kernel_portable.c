@@ -29,6 +29,7 @@
 #define SUB(a, b) ((a) - (b))
 #define FMA(a, b, c) __builtin_fmaf((a), (b), (c))
 #define FNMA(a, b, c) __builtin_fmaf(-(a), (b), (c))
+#define FMS(a, b, c) __builtin_fmaf((a), (b), -(c))
 #define DLOAD(p) ((double)*(p))
 #define DSTORE(p, v) (*(p) = (float)(v))
 #include "sim/kernels/kernel_template_impl.h"
@@ -46,6 +47,7 @@
 #define SUB(a, b) ((a) - (b))
 #define FMA(a, b, c) __builtin_fma((a), (b), (c))
 #define FNMA(a, b, c) __builtin_fma(-(a), (b), (c))
+#define FMS(a, b, c) __builtin_fma((a), (b), -(c))
 #define DLOAD(p) (*(p))
 #define DSTORE(p, v) (*(p) = (v))
 #include "sim/kernels/kernel_template_impl.h"

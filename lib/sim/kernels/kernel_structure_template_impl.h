@@ -19,21 +19,15 @@ INLINE struct NAME(pair) NAME(pair_of)(unsigned bits, const struct qr_tile_qubit
     return w;
 }
 
-/* Zeros among the numbers of a gate: of RY and H, a and b are real; of RX, a is real and b is
- * imaginary. */
-enum NAME(rotation_form) { NAME(ROTATION_ANY), NAME(ROTATION_REAL), NAME(ROTATION_X) };
 struct NAME(rotation) {
-    enum NAME(rotation_form) form;
+    enum qr_rotation_form form;
     E ar, ai, br, bi; /* of the first column */
     E cr, ci, dr, di; /* of the second one: -sign conj(b), sign conj(a) */
 };
 INLINE struct NAME(rotation) NAME(rotation_of)(const double a[QR_ROTATION_NUMBERS]) {
     E ar = (E)a[0], ai = (E)a[1], br = (E)a[2], bi = (E)a[3], sign = (E)a[4];
-    struct NAME(rotation)
-        t = {NAME(ROTATION_ANY), ar, ai, br, bi, -sign * br, sign * bi, sign * ar, -sign * ai};
-    if (a[1] == 0 && a[3] == 0) t.form = NAME(ROTATION_REAL);
-    else if (a[1] == 0 && a[2] == 0) t.form = NAME(ROTATION_X);
-    return t;
+    return (struct NAME(rotation)){qr_rotation_form(a), ar,        ai,        br,        bi,
+                                   -sign * br,          sign * bi, sign * ar, -sign * ai};
 }
 
 /* x becomes a x - sign conj(b) y, y becomes b x + sign conj(a) y. */
@@ -41,17 +35,38 @@ INLINE void NAME(rotation_two)(const struct NAME(rotation) * t, V *xr, V *xi, V 
     V ar = SET1(t->ar), br = SET1(t->br), cr = SET1(t->cr), dr = SET1(t->dr);
     V ai = SET1(t->ai), bi = SET1(t->bi), ci = SET1(t->ci), di = SET1(t->di);
     V r, i, s, j;
-    if (t->form == NAME(ROTATION_X)) {
-        r = FNMA(ci, *yi, MUL(ar, *xr));
-        i = FMA(ci, *yr, MUL(ar, *xi));
-        s = FNMA(bi, *xi, MUL(dr, *yr));
-        j = FMA(bi, *xr, MUL(dr, *yi));
-    } else if (t->form == NAME(ROTATION_REAL)) {
-        r = FMA(cr, *yr, MUL(ar, *xr));
-        i = FMA(cr, *yi, MUL(ar, *xi));
-        s = FMA(br, *xr, MUL(dr, *yr));
-        j = FMA(br, *xi, MUL(dr, *yi));
-    } else {
+    switch (t->form) {
+    case QR_ROTATION_REAL_A:
+        r = FNMA(br, *yr, *xr);
+        i = FNMA(br, *yi, *xi);
+        s = FMA(br, *xr, *yr);
+        j = FMA(br, *xi, *yi);
+        break;
+    case QR_ROTATION_REFLECTION:
+        r = FMA(br, *yr, *xr);
+        i = FMA(br, *yi, *xi);
+        s = FMS(br, *xr, *yr);
+        j = FMS(br, *xi, *yi);
+        break;
+    case QR_ROTATION_REAL_B:
+        r = FMS(ar, *xr, *yr);
+        i = FMS(ar, *xi, *yi);
+        s = FMA(ar, *yr, *xr);
+        j = FMA(ar, *yi, *xi);
+        break;
+    case QR_ROTATION_X_A:
+        r = FNMA(bi, *yi, *xr);
+        i = FMA(bi, *yr, *xi);
+        s = FNMA(bi, *xi, *yr);
+        j = FMA(bi, *xr, *yi);
+        break;
+    case QR_ROTATION_X_B:
+        r = FMS(ar, *xr, *yi);
+        i = FMA(ar, *xi, *yr);
+        s = FMS(ar, *yr, *xi);
+        j = FMA(ar, *yi, *xr);
+        break;
+    default:
         r = FNMA(ci, *yi, FMA(cr, *yr, FNMA(ai, *xi, MUL(ar, *xr))));
         i = FMA(ci, *yr, FMA(cr, *yi, FMA(ai, *xr, MUL(ar, *xi))));
         s = FNMA(di, *yi, FNMA(bi, *xi, FMA(br, *xr, MUL(dr, *yr))));

@@ -480,5 +480,6 @@ static const struct qr_kernels NAME(table) = TABLE;
 #undef SUB
 #undef FMA
 #undef FNMA
+#undef FMS
 #undef DLOAD
 #undef DSTORE

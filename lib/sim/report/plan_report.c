@@ -196,6 +196,7 @@ struct qr_sim_report *qr_sim_report_new(const struct qr_sim_plan *p,
     }
     qr_bound_free(b.probe);
     free(b.sparsity);
+    free(b.operations);
     free(b.x);
     return r;
 }

@@ -20,6 +20,7 @@ struct qr_report_build {
     struct qr_sim_bound *probe;
     double *x;                                /* one sample of that kind */
     struct qr_report_sparsity (*sparsity)[2]; /* per shape: of its matrix, and of its adjoint */
+    double *operations;                       /* statevector: per step of one-qubit gates */
 };
 
 /* Returns the stage of that name, adding it if new; valid until the next call. */

@@ -1,5 +1,6 @@
 /* sim/statevector/statevector_facts.c — report of a statevector plan: its lines, and the costs of
  * its kernel calls. Start reading at qr_statevector_report(). */
+#include "base/mem.h"
 #include "sim/report/report_build.h"
 #include "sim/statevector/statevector_impl.h"
 
@@ -30,20 +31,29 @@ static void transpose_cost(const struct qr_sim_plan *p, struct qr_sim_stage *s) 
     s->bytes += 2 * state_cells(p) * (double)p->cell_bytes;
 }
 
-/* Operations of one-qubit gates on a cell, by the zeros among their numbers. */
-static double rotation_operations(const struct qr_report_build *b, const struct qr_plan_step *st) {
-    double sum = 0;
-    for (uint32_t k = 0; k < st->n_gates; k++) {
-        const struct qr_plan_shape *s = qr_step_shape(b->p, st, k);
-        struct qr_m4 m = s->data_slot == QR_NO_SLOT ? b->probe->suffix[s - b->p->shapes]
-                                                    : qr_bound_data_matrix(b->probe, s, 0, b->x);
-        double narrow[QR_NARROW], numbers[QR_ROTATION_NUMBERS], adjoint[QR_ROTATION_NUMBERS];
-        struct qr_c64 unused;
-        qr_narrow_numbers(&m, narrow);
-        qr_rotation_set(b->p, narrow, numbers, adjoint, &unused);
-        sum += qr_rotation_has_zeros(numbers) ? 4 : 8;
+/* Operations of a one-qubit gate on a cell. */
+static double gate_operations(const struct qr_report_build *b, const struct qr_plan_shape *s,
+                              struct qr_growth *g) {
+    struct qr_m4 m = s->data_slot == QR_NO_SLOT ? b->probe->suffix[s - b->p->shapes]
+                                                : qr_bound_data_matrix(b->probe, s, 0, b->x);
+    double narrow[QR_NARROW], numbers[QR_ROTATION_NUMBERS], adjoint[QR_ROTATION_NUMBERS];
+    struct qr_c64 unused;
+    qr_narrow_numbers(&m, narrow);
+    qr_rotation_set(b->p, narrow, g, numbers, adjoint, &unused);
+    return qr_rotation_operations(qr_rotation_form(numbers));
+}
+
+/* Sets b->operations of the steps of one-qubit gates. */
+static void rotation_operations(struct qr_report_build *b) {
+    const struct qr_statevector *v = b->p->statevector;
+    struct qr_growth growth[2] = {{.norm = 1}, {.norm = 1}};
+    for (size_t i = 0; i < v->n_steps; i++) {
+        const struct qr_plan_step *st = &v->steps[i];
+        struct qr_growth *g = &growth[st->needs_adjoint];
+        if (st->kind == QR_FUSED_PHASE) (void)qr_growth_scale(g);
+        for (uint32_t k = 0; k < st->n_gates && st->kind == QR_FUSED_ROTATION; k++)
+            b->operations[i] += gate_operations(b, qr_step_shape(b->p, st, k), g);
     }
-    return sum;
 }
 
 /* Operations of their cross numbers. */
@@ -79,7 +89,7 @@ static void step_cost(struct qr_report_build *b, struct qr_sim_stage *s,
         break;
     case QR_FUSED_ROTATION:
         if (back && st->cross) qr_cost(s, cells * rotation_cross(b, st), 0);
-        if (apply) qr_cost(s, states * cells * rotation_operations(b, st), 0);
+        if (apply) qr_cost(s, states * cells * b->operations[st - p->statevector->steps], 0);
         qr_cost(s, 0, cells * cell * (apply ? 2 * states : st->cross ? 2 : 0));
         break;
     case QR_FUSED_PHASE:
@@ -198,6 +208,8 @@ void qr_statevector_report(struct qr_report_build *b) {
     const struct qr_sim_plan *p = b->p;
     const struct qr_statevector *v = p->statevector;
     size_t per = p->lanes_are_samples ? QR_LANES : 1, groups = (b->r->n_samples + per - 1) / per;
+    b->operations = qr_xcalloc(v->n_steps + 1, sizeof *b->operations);
+    rotation_operations(b);
     report_passes(b);
     report_kinds(b);
     b->r->n_passes = p->statevector->n_passes;

@@ -219,11 +219,21 @@ struct qr_phase_table {
     size_t lane_rows, cell_rows;
     bool has_inside;
 };
+/* Square of the norm that rotations and phases so far give a state; one for the steps that need
+ * their adjoint, one for the others. */
+struct qr_growth {
+    double norm;
+    unsigned n_gates; /* that can only grow it, since the last scale */
+};
 /* Sets the numbers of a one-qubit gate from its matrix beside an idle qubit (qr_narrow_numbers),
- * and s of modulus 1. Returns r^2: the gate is s / r times the matrix of the numbers. */
-double qr_rotation_set(const struct qr_sim_plan *p, const double *narrow,
-                       double forward[QR_ROTATION_NUMBERS], double adjoint[QR_ROTATION_NUMBERS],
-                       struct qr_c64 *ret_s);
+ * and s of modulus 1: the gate is s / r times the matrix of the numbers. Multiplies g->norm by
+ * r^2. */
+void qr_rotation_set(const struct qr_sim_plan *p, const double *narrow, struct qr_growth *g,
+                     double forward[QR_ROTATION_NUMBERS], double adjoint[QR_ROTATION_NUMBERS],
+                     struct qr_c64 *ret_s);
+/* The power of two that a phase or an ANY gate multiplies the state by: its square brings g->norm
+ * back to [1, 4). */
+double qr_growth_scale(struct qr_growth *g);
 /* Set of numbers of the cross matrix that the shape's derivatives need. */
 uint8_t qr_rotation_wanted(const struct qr_sim_bound *b, const struct qr_plan_shape *s);
 void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws);

@@ -19,6 +19,7 @@ enum {
     CROSS_IM = 3,
     CROSS_ZERO = 12,
     CROSS_ONE = 14,
+    MOST_GROWTH = 32, /* gates until the state is scaled back: far from float32's range */
 };
 
 /* Below this, a number of modulus 1 at most is taken for 0 (eight roundings). */
@@ -88,9 +89,9 @@ static struct qr_c64 unit_root(struct qr_c64 z) {
     return left ? (struct qr_c64){-root.im, root.re} : root;
 }
 
-/* U = s ((a, -sign conj b), (b, sign conj a)) with s^2 = sign det U. */
-static struct qr_c64 rotation_factors(const struct qr_sim_plan *p, const double *narrow,
-                                      double sign, double ret[QR_ROTATION_NUMBERS]) {
+/* U = s ((a, -sign conj b), (b, sign conj a)) with s^2 = sign det U; a and b are not rounded. */
+static struct qr_c64 rotation_factors(const double *narrow, double sign,
+                                      double ret[QR_ROTATION_NUMBERS]) {
     struct qr_c64 u00 = entry(narrow, 0, 0), u01 = entry(narrow, 0, 2), u10 = entry(narrow, 2, 0),
                   u11 = entry(narrow, 2, 2), d = c_mul(u00, u11), e = c_mul(u01, u10);
     struct qr_c64 s = unit_root((struct qr_c64){sign * (d.re - e.re), sign * (d.im - e.im)}),
@@ -102,31 +103,63 @@ static struct qr_c64 rotation_factors(const struct qr_sim_plan *p, const double 
     ret[2] = (b0.re - sign * b1.re) / 2;
     ret[3] = (b0.im - sign * b1.im) / 2;
     ret[4] = sign;
-    for (int k = 0; k < 4; k++) ret[k] = fabs(ret[k]) < NOISE ? 0 : rounded(p, ret[k]);
+    for (int k = 0; k < 4; k++)
+        if (fabs(ret[k]) < NOISE) ret[k] = 0;
     return s;
 }
 
-/* Rounded a and b give a matrix that is unitary up to the factor r: no rounding of numbers makes an
- * operation that is not unitary. sign is 1 unless only -1 leaves zeros, as in H. */
-double qr_rotation_set(const struct qr_sim_plan *p, const double *narrow,
-                       double forward[QR_ROTATION_NUMBERS], double adjoint[QR_ROTATION_NUMBERS],
-                       struct qr_c64 *ret_s) {
+/* The number to divide by for a form with fewer operations; 0: there is none. It is the larger one
+ * of two, so a gate multiplies the square of the norm by 2 at most. */
+static double rotation_divisor(const double a[QR_ROTATION_NUMBERS]) {
+    if (a[1] != 0 || (a[2] != 0 && a[3] != 0)) return 0;
+    double b = a[2] != 0 ? a[2] : a[3];
+    bool is_real = a[3] == 0;
+    if (fabs(a[0]) >= fabs(b)) return a[4] == 1 || is_real ? a[0] : 0;
+    return a[4] == 1 ? b : 0;
+}
+
+double qr_growth_scale(struct qr_growth *g) {
+    g->n_gates = 0;
+    return ldexp(1, -(ilogb(g->norm) / 2));
+}
+
+/* Rounded numbers give a matrix that is unitary up to the factor r: no rounding makes an operation
+ * that is not unitary. */
+void qr_rotation_set(const struct qr_sim_plan *p, const double *narrow, struct qr_growth *g,
+                     double forward[QR_ROTATION_NUMBERS], double adjoint[QR_ROTATION_NUMBERS],
+                     struct qr_c64 *ret_s) {
     double other[QR_ROTATION_NUMBERS];
-    *ret_s = rotation_factors(p, narrow, 1, forward);
-    if (!qr_rotation_has_zeros(forward)) {
-        struct qr_c64 s = rotation_factors(p, narrow, -1, other);
-        if (qr_rotation_has_zeros(other)) {
+    *ret_s = rotation_factors(narrow, 1, forward);
+    double divisor = rotation_divisor(forward), scale = 1;
+    if (divisor == 0) {
+        struct qr_c64 s = rotation_factors(narrow, -1, other);
+        divisor = rotation_divisor(other);
+        if (divisor != 0) {
             memcpy(forward, other, sizeof other);
             *ret_s = s;
         }
     }
-    adjoint[0] = forward[0];
-    adjoint[1] = -forward[1];
-    adjoint[2] = -forward[4] * forward[2];
-    adjoint[3] = -forward[4] * forward[3];
+    if (divisor == 0 || g->n_gates == MOST_GROWTH) {
+        divisor = 1;
+        scale = qr_growth_scale(g);
+    } else {
+        g->n_gates++;
+        if (divisor < 0) *ret_s = (struct qr_c64){-ret_s->re, -ret_s->im};
+    }
+    double square = 0;
+    for (int k = 0; k < 4; k++) {
+        forward[k] = rounded(p, forward[k] / divisor) * scale;
+        square += forward[k] * forward[k];
+    }
+    g->norm *= square;
+    /* -1 times the adjoint where that keeps b: both vectors have it. */
+    enum qr_rotation_form form = qr_rotation_form(forward);
+    double by = form == QR_ROTATION_REAL_B || form == QR_ROTATION_X_B ? -1 : 1;
+    adjoint[0] = by * forward[0];
+    adjoint[1] = by * -forward[1];
+    adjoint[2] = by * -forward[4] * forward[2];
+    adjoint[3] = by * -forward[4] * forward[3];
     adjoint[4] = forward[4];
-    return forward[0] * forward[0] + forward[1] * forward[1] + forward[2] * forward[2] +
-           forward[3] * forward[3];
 }
 
 /* A weight that is 0, or rounding noise beside the others, needs no number. */
@@ -190,12 +223,12 @@ static void phase_pair(struct qr_phase_table *t, const uint8_t bit[2], size_t ro
     }
 }
 
-static void phase_tables(const struct qr_sweep *r, const struct qr_plan_step *st) {
+static void phase_tables(const struct qr_sweep *r, const struct qr_plan_step *st, double scale) {
     const struct qr_sim_plan *p = r->p;
     struct qr_phase_table *t = &r->ws->phases[st->numbers];
     size_t rows = row_count(r->v);
     struct qr_c64 inside[COLUMNS];
-    t->constant = one;
+    t->constant = (struct qr_c64){scale, 0};
     table_fill(t->single, sizeof t->single / sizeof *t->single);
     table_fill(t->rows, rows);
     table_fill(inside, COLUMNS);
@@ -228,13 +261,13 @@ static void matrix_set(const double *narrow, struct qr_single_matrix *ret) {
     }
 }
 
-/* Multiplies *norm and *phase by what the numbers of the step leave out. */
-static void rotation_numbers(const struct qr_sweep *r, const struct qr_plan_step *st, double *norm,
-                             struct qr_c64 *phase) {
+/* Multiplies *phase by what the numbers of the step leave out. */
+static void rotation_numbers(const struct qr_sweep *r, const struct qr_plan_step *st,
+                             struct qr_growth *g, struct qr_c64 *phase) {
     struct qr_rotation_numbers *t = &r->ws->rotations[st->numbers];
     for (uint32_t k = 0; k < st->n_gates; k++) {
         struct qr_c64 s;
-        *norm *= qr_rotation_set(r->p, gate_matrix(r, st, k), t->forward[k], t->adjoint[k], &s);
+        qr_rotation_set(r->p, gate_matrix(r, st, k), g, t->forward[k], t->adjoint[k], &s);
         *phase = c_mul(*phase, s);
         t->wanted[k] = qr_rotation_wanted(r->b, qr_step_shape(r->p, st, k));
     }
@@ -244,19 +277,29 @@ void qr_structure_prepare(const struct qr_sweep *r) {
     const struct qr_statevector *v = r->v;
     struct qr_statevector_workspace *ws = r->ws;
     struct qr_c64 phase = one;
-    double norm = 1; /* square of the norm that the state has after a step */
+    struct qr_growth growth[2] = {{.norm = 1}, {.norm = 1}};
     for (size_t i = 0; i < v->n_steps; i++) {
         const struct qr_plan_step *st = &v->steps[i];
-        if (st->kind == QR_FUSED_PHASE) phase_tables(r, st);
-        else if (st->kind == QR_FUSED_ROTATION) rotation_numbers(r, st, &norm, &phase);
-        else if (st->kind == QR_FUSED_MATRIX && st->numbers != QR_NO_SLOT)
+        struct qr_growth *g = &growth[st->needs_adjoint];
+        double before = g->norm;
+        if (st->kind == QR_FUSED_PHASE) {
+            double scale = qr_growth_scale(g);
+            g->norm *= scale * scale;
+            phase_tables(r, st, scale);
+        }
+        if (st->kind == QR_FUSED_ROTATION) rotation_numbers(r, st, g, &phase);
+        if (st->kind == QR_FUSED_MATRIX && st->numbers != QR_NO_SLOT)
             matrix_set(gate_matrix(r, st, 0), &ws->matrices[st->numbers]);
-        ws->step_scale[i] = norm;
+        ws->step_scale[i] = g->norm / before;
     }
-    /* Backward, each vector has the final state's norm, and that of each adjoint since: in their
-     * product norm^2 / (norm after the step). */
-    for (size_t i = 0; i < v->n_steps; i++) ws->step_scale[i] = ws->step_scale[i] / (norm * norm);
-    double length = sqrt(norm);
+    /* Backward, the product of both vectors' norms is that of the final state, squared, times the
+     * factor of each adjoint since. */
+    double norm = growth[0].norm * growth[1].norm, back = norm, length = sqrt(norm);
+    for (size_t i = v->n_steps; i-- > 0;) {
+        double square = ws->step_scale[i];
+        ws->step_scale[i] = 1 / back;
+        if (v->steps[i].needs_adjoint) back *= square;
+    }
     ws->factor = (struct qr_c64){phase.re / length, phase.im / length};
 }
 
