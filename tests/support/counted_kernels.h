@@ -115,12 +115,16 @@ static void call_matrix(double cells, const void *numbers, bool wide, size_t ele
     sum_operations += cells * s.ops * QR_LANES;
     sum_bytes += cells * s.cells * 2 * 2 * QR_LANES * (double)elem;
 }
-/* Operations of one-qubit gates on a cell. */
-static double rotation_operations(const struct qr_tile_qubits *at,
-                                  const double (*numbers)[QR_ROTATION_NUMBERS]) {
+/* Operations of a step's one-qubit gates on a cell. */
+static double rotation_operations(const struct qr_tile_qubits *at) {
     double ops = 0;
-    for (unsigned k = 0; k < at->n; k++)
-        ops += qr_rotation_form(numbers[k]) == QR_ROTATION_ANY ? 8 : 2;
+    for (unsigned k = 0; k < at->n && at->numbers; k++)
+        ops += qr_rotation_form(at->numbers[k]) == QR_ROTATION_ANY ? 8 : 2;
+    return ops;
+}
+static double rotation_back_operations(const struct qr_tile_qubits *at) {
+    double ops = 2 * rotation_operations(at);
+    for (unsigned g = 0; g < at->n; g++) ops += 2 * __builtin_popcount(at->wanted[g]);
     return ops;
 }
 static double inside(unsigned bits, const struct qr_tile_target *at) {
@@ -158,36 +162,34 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
         after(before, said);                                                                       \
         return at_end;                                                                             \
     }                                                                                              \
-    static void T##_rotate_(void *cells, unsigned bits, const struct qr_tile_qubits *at,           \
-                            const double(*numbers)[QR_ROTATION_NUMBERS]) {                         \
+    static void T##_rotate_(void *cells, unsigned bits, const struct qr_tile_qubits *at) {         \
         typedef T##_elem real_elem;                                                                \
-        COUNTED(call((double)(UINT64_C(1) << bits), rotation_operations(at, numbers), 2,           \
-                     sizeof(ELEM)));                                                               \
-        k->rotate(cells, bits, at, numbers);                                                       \
+        COUNTED(call((double)(UINT64_C(1) << bits), rotation_operations(at), 2, sizeof(ELEM)));    \
+        k->rotate(cells, bits, at);                                                                \
         after(before, said);                                                                       \
     }                                                                                              \
-    static void T##_rotate_back_(                                                                  \
-        void *phi, void *lambda, unsigned bits, const struct qr_tile_qubits *at,                   \
-        const double(*numbers)[QR_ROTATION_NUMBERS], double(*acc)[QR_LANES]) {                     \
+    static void T##_rotate_back_(void *phi, void *lambda, unsigned bits,                           \
+                                 const struct qr_tile_qubits *at) {                                \
         typedef T##_elem real_elem;                                                                \
-        double ops = numbers ? 2 * rotation_operations(at, numbers) : 0;                           \
-        for (unsigned g = 0; g < at->n; g++) ops += 2 * __builtin_popcount(at->wanted[g]);         \
-        COUNTED(call((double)(UINT64_C(1) << bits), ops, numbers ? 4 : 2, sizeof(ELEM)));          \
-        k->rotate_back(phi, lambda, bits, at, numbers, acc);                                       \
+        COUNTED(call((double)(UINT64_C(1) << bits), rotation_back_operations(at),                  \
+                     at->numbers ? 4 : 2, sizeof(ELEM)));                                          \
+        k->rotate_back(phi, lambda, bits, at);                                                     \
         after(before, said);                                                                       \
     }                                                                                              \
-    static void T##_phase_(void *phi, void *lambda, size_t n_rows, const void *lanes,              \
-                           size_t lane_rows, const void *cells, const void *within) {              \
+    static void T##_phase_(void *phi, void *lambda, const uint16_t *order, size_t n_rows,          \
+                           const void *lanes, size_t lane_rows, const void *cells,                 \
+                           const void *within) {                                                   \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)(n_rows * QR_PHASE_CELLS), (within ? 8 : 4) + (lambda ? 8 : 4),       \
                      lambda ? 4 : 2, sizeof(ELEM)));                                               \
-        k->phase(phi, lambda, n_rows, lanes, lane_rows, cells, within);                            \
+        k->phase(phi, lambda, order, n_rows, lanes, lane_rows, cells, within);                     \
         after(before, said);                                                                       \
     }                                                                                              \
-    static void T##_parities_(const void *phi, const void *lambda, unsigned bits, void *ret) {     \
+    static void T##_parities_(const void *phi, const void *lambda, const uint16_t *order,          \
+                              unsigned bits, void *ret) {                                          \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)(UINT64_C(1) << bits), 2 + bits, 2, sizeof(ELEM)));                   \
-        k->parities(phi, lambda, bits, ret);                                                       \
+        k->parities(phi, lambda, order, bits, ret);                                                \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_permute_(void *cells, const uint16_t *cycles, size_t n, bool inverse) {        \

@@ -493,6 +493,39 @@ static void products_of_lanes(const struct qr_kernels *k) {
 
 /* ---- gates with structure ---- */
 
+/* Positions of cells: any that are affine. NULL: in order. */
+static uint16_t affine[CELLS];
+static size_t position(const uint16_t *order, size_t i) { return order ? order[i] : i; }
+
+static void set_affine(void) {
+    uint16_t image[BITS];
+    for (unsigned k = 0; k < BITS; k++) image[k] = (uint16_t)(1u << k);
+    for (unsigned k = 0; k < 40; k++) {
+        unsigned a = (unsigned)(fabs(uniform()) * BITS), b = (unsigned)(fabs(uniform()) * BITS);
+        if (a != b) image[a] ^= image[b];
+    }
+    for (unsigned i = 0; i < CELLS; i++) {
+        affine[i] = 37;
+        for (unsigned k = 0; k < BITS; k++) affine[i] ^= i >> k & 1 ? image[k] : 0;
+    }
+}
+
+/* Cells at their positions, and back. */
+static void *placed(const void *cells, size_t bytes, const uint16_t *order) {
+    unsigned char *x = qr_xaligned(bytes);
+    size_t each = bytes / CELLS;
+    for (size_t i = 0; i < CELLS; i++)
+        memcpy(x + position(order, i) * each, (const unsigned char *)cells + i * each, each);
+    return x;
+}
+static void *taken(const void *cells, size_t bytes, const uint16_t *order) {
+    unsigned char *x = qr_xaligned(bytes);
+    size_t each = bytes / CELLS;
+    for (size_t i = 0; i < CELLS; i++)
+        memcpy(x + i * each, (const unsigned char *)cells + position(order, i) * each, each);
+    return x;
+}
+
 /* Of each form; real numbers in [-1, 1] beside a 1. */
 static void rotation_numbers(enum qr_rotation_form form, int precision,
                              double ret[QR_ROTATION_NUMBERS]) {
@@ -564,38 +597,48 @@ static void rotations(const struct qr_kernels *k, const struct qr_kernels *porta
         double numbers[2][QR_ROTATION_NUMBERS], acc[2][2 * QR_ROTATION_CROSS][QR_LANES] = {0};
         for (unsigned g = 0; g < 2; g++)
             rotation_numbers((variant / 2 + g) % (QR_ROTATION_X_B + 1), precision, numbers[g]);
-        const double(*n)[QR_ROTATION_NUMBERS] = (const double(*)[QR_ROTATION_NUMBERS])numbers;
-        void *x = copy_of(w.phi, bytes), *y = copy_of(w.phi, bytes), *z = copy_of(w.phi, bytes),
-             *l[2] = {copy_of(w.lambda, bytes), copy_of(w.lambda, bytes)};
-        k->rotate(x, BITS, &at, n);
-        portable->rotate(y, BITS, &at, n);
+        at.numbers = (const double(*)[QR_ROTATION_NUMBERS])numbers;
+        at.order = variant & 2 ? affine : NULL;
+        void *phi = placed(w.phi, bytes, at.order), *lambda = placed(w.lambda, bytes, at.order),
+             *x = copy_of(phi, bytes), *y = copy_of(phi, bytes), *z = copy_of(phi, bytes),
+             *l[2] = {copy_of(lambda, bytes), copy_of(lambda, bytes)};
+        k->rotate(x, BITS, &at);
+        portable->rotate(y, BITS, &at);
         CHECK(memcmp(x, y, bytes) == 0, "%s turn %u", k->name, variant);
         double worst = 0;
         if (at.n == 2) {
             struct qr_tile_qubits first = at;
             first.n = 1;
-            portable->rotate(z, BITS, &first, n);
+            portable->rotate(z, BITS, &first);
         }
+        void *before = taken(z, bytes, at.order), *after = taken(x, bytes, at.order);
         for (size_t i = 0; i < CELLS; i++)
             for (size_t lane = 0; lane < QR_LANES; lane++)
-                worst = fmax(
-                    worst, cabs(turned(z, precision, i, lane, at.bit[at.n - 1], numbers[at.n - 1]) -
-                                amplitude(x, precision, i, lane)));
+                worst = fmax(worst, cabs(turned(before, precision, i, lane, at.bit[at.n - 1],
+                                                numbers[at.n - 1]) -
+                                         amplitude(after, precision, i, lane)));
         CHECK(worst <= 2 * tolerance[precision], "%s turn %u: %.3g", k->name, variant, worst);
-        memcpy(x, w.phi, bytes);
-        memcpy(y, w.phi, bytes);
-        k->rotate_back(x, l[0], BITS, &at, variant % 5 ? n : NULL, acc[0]);
-        portable->rotate_back(y, l[1], BITS, &at, variant % 5 ? n : NULL, acc[1]);
+        memcpy(x, phi, bytes);
+        memcpy(y, phi, bytes);
+        if (variant % 5 == 0) at.numbers = NULL;
+        at.acc = acc[0];
+        k->rotate_back(x, l[0], BITS, &at);
+        at.acc = acc[1];
+        portable->rotate_back(y, l[1], BITS, &at);
         CHECK(memcmp(x, y, bytes) == 0 && memcmp(l[0], l[1], bytes) == 0 &&
                   memcmp(acc[0], acc[1], sizeof acc[0]) == 0,
               "%s rotate_back %u", k->name, variant);
         check_rotation_cross(&w, &at, (const double(*)[QR_LANES])acc[0], precision);
-        memcpy(z, w.phi, bytes);
-        if (variant % 5) portable->rotate(z, BITS, &at, n);
+        memcpy(z, phi, bytes);
+        if (at.numbers) portable->rotate(z, BITS, &at);
         CHECK(memcmp(x, z, bytes) == 0, "%s rotate_back %u leaves phi", k->name, variant);
-        memcpy(z, w.lambda, bytes);
-        if (variant % 5) portable->rotate(z, BITS, &at, n);
+        memcpy(z, lambda, bytes);
+        if (at.numbers) portable->rotate(z, BITS, &at);
         CHECK(memcmp(l[0], z, bytes) == 0, "%s rotate_back %u leaves lambda", k->name, variant);
+        free(phi);
+        free(lambda);
+        free(before);
+        free(after);
         free(x);
         free(y);
         free(z);
@@ -611,13 +654,14 @@ static void phases(const struct qr_kernels *k, const struct qr_kernels *portable
     size_t bytes = bytes_of(CELLS, precision);
     void *lanes = random_cells(ROWS, precision), *cells = random_cells(ROWS, precision),
          *inside = random_cells(QR_PHASE_CELLS, precision);
-    for (unsigned variant = 0; variant < 8; variant++) {
+    for (unsigned variant = 0; variant < 16; variant++) {
+        const uint16_t *order = variant & 8 ? affine : NULL;
         size_t by = variant & 1 ? ROWS - 3 : 0; /* bit 1 of the row changes nothing */
         bool some = variant & 2, back = variant & 4;
         void *x = copy_of(w.phi, bytes), *y = copy_of(w.phi, bytes),
              *l[2] = {copy_of(w.lambda, bytes), copy_of(w.lambda, bytes)};
-        k->phase(x, back ? l[0] : NULL, ROWS, lanes, by, cells, some ? inside : NULL);
-        portable->phase(y, back ? l[1] : NULL, ROWS, lanes, by, cells, some ? inside : NULL);
+        k->phase(x, back ? l[0] : NULL, order, ROWS, lanes, by, cells, some ? inside : NULL);
+        portable->phase(y, back ? l[1] : NULL, order, ROWS, lanes, by, cells, some ? inside : NULL);
         CHECK(memcmp(x, y, bytes) == 0 && memcmp(l[0], l[1], bytes) == 0, "%s phase %u", k->name,
               variant);
         double worst = 0;
@@ -630,11 +674,12 @@ static void phases(const struct qr_kernels *k, const struct qr_kernels *portable
                                          lane_of(cells, precision, 0, at + QR_PHASE_CELLS));
                 if (some) f *= amplitude(inside, precision, c, lane);
                 if (back) f = conj(f);
-                worst = fmax(worst, cabs(f * amplitude(w.phi, precision, i, lane) -
-                                         amplitude(x, precision, i, lane)));
+                worst = fmax(worst, cabs(f * amplitude(w.phi, precision, position(order, i), lane) -
+                                         amplitude(x, precision, position(order, i), lane)));
                 if (back)
-                    worst = fmax(worst, cabs(f * amplitude(w.lambda, precision, i, lane) -
-                                             amplitude(l[0], precision, i, lane)));
+                    worst = fmax(worst,
+                                 cabs(f * amplitude(w.lambda, precision, position(order, i), lane) -
+                                      amplitude(l[0], precision, position(order, i), lane)));
             }
         /* three products in a row, each at most 2^(3/2) times the one before */
         CHECK(worst <= 8 * tolerance[precision], "%s phase %u: %.3g", k->name, variant, worst);
@@ -653,17 +698,19 @@ static void parities(const struct qr_kernels *k, const struct qr_kernels *portab
     struct work w = make(precision);
     size_t bytes = bytes_of(CELLS, precision);
     void *x = qr_xaligned(bytes), *y = qr_xaligned(bytes);
-    for (unsigned bits = QR_PHASE_BITS; bits <= BITS; bits++) {
+    for (unsigned variant = 2 * QR_PHASE_BITS; variant < 2 * BITS + 2; variant++) {
+        const uint16_t *order = variant & 1 ? affine : NULL;
+        unsigned bits = variant / 2;
         double worst = 0;
-        k->parities(w.phi, w.lambda, bits, x);
-        portable->parities(w.phi, w.lambda, bits, y);
+        k->parities(w.phi, w.lambda, order, bits, x);
+        portable->parities(w.phi, w.lambda, order, bits, y);
         CHECK(memcmp(x, y, (bytes / 2) >> (BITS - bits)) == 0, "%s parities", k->name);
         for (size_t m = 0; m < (size_t)1 << bits; m++)
             for (size_t l = 0; l < QR_LANES; l++) {
                 double sum = 0;
                 for (size_t c = 0; c < (size_t)1 << bits; c++) {
-                    double v = cimag(amplitude(w.phi, precision, c, l) *
-                                     conj(amplitude(w.lambda, precision, c, l)));
+                    double v = cimag(amplitude(w.phi, precision, position(order, c), l) *
+                                     conj(amplitude(w.lambda, precision, position(order, c), l)));
                     sum += __builtin_parityll(m & c) ? -v : v;
                 }
                 worst = fmax(worst, fabs(sum - lane_of(x, precision, m, l)));
@@ -695,6 +742,7 @@ static void cycles(const struct qr_kernels *k, int precision) {
 }
 
 int main(void) {
+    set_affine();
     for (int precision = 0; precision < 2; precision++)
         for (int isa = 0; isa < QR_ISAS; isa++) {
             if (!qr_isa_available((enum qr_isa)isa)) {

@@ -72,10 +72,14 @@ enum {
     QR_ROTATION_IM = 2,
     QR_ROTATION_Z = 4,
 };
-/* The cells of a tile that one or two one-qubit gates act on. */
+/* One or two one-qubit gates ((a, -sign conj b), (b, sign conj a)). */
 struct qr_tile_qubits {
     uint8_t n, bit[2]; /* gates, and the cell bit of each */
     uint8_t wanted[2]; /* numbers that rotate_back sums for each: QR_ROTATION_RE ... */
+    /* per gate: a, b, sign (1 or -1); rotate_back: NULL leaves the vectors as they are */
+    const double (*numbers)[QR_ROTATION_NUMBERS];
+    double (*acc)[QR_LANES]; /* rotate_back: QR_ROTATION_CROSS per gate */
+    const uint16_t *order;   /* position of each cell (qr_plan_step); NULL: cells lie in order */
     struct qr_prefetch *prefetch;
 };
 /* Gates with a 1 and a 0 among their numbers need a quarter of the multiply-adds; sign is 1 unless
@@ -135,26 +139,25 @@ struct qr_kernels {
      * weights: n rows, then their negations */
     void (*observe)(void *lambda, const void *phi, size_t first, size_t count,
                     const struct qr_pauli_string *at, size_t n, const void *weights);
-    /* Multiplies by one-qubit gates ((a, -sign conj b), (b, sign conj a)). numbers, per gate: a, b,
-     * sign (1 or -1) */
-    void (*rotate)(void *cells, unsigned bits, const struct qr_tile_qubits *at,
-                   const double (*numbers)[QR_ROTATION_NUMBERS]);
-    /* acc[gate * QR_ROTATION_CROSS + k][lane] += the wanted numbers of M - M^adjoint, M = Tr_rest
-     * |phi><lambda| on the gate's qubit: Re and Im of entry 01, Im of M_00 - M_11. Then, unless
-     * numbers is NULL, multiplies both vectors. Sums in E of 64 terms, then float64. */
-    void (*rotate_back)(void *phi, void *lambda, unsigned bits, const struct qr_tile_qubits *at,
-                        const double (*numbers)[QR_ROTATION_NUMBERS], double (*acc)[QR_LANES]);
-    /* Multiplies cell k of row r, k < QR_PHASE_CELLS, by lanes[r & lane_rows] * cells[r][k] *
-     * inside[k]; if lambda is not NULL both vectors, by the conjugate. lanes, inside: cells, inside
-     * may be NULL; cells, in E: re[8], im[8] per row */
-    void (*phase)(void *phi, void *lambda, size_t n_rows, const void *lanes, size_t lane_rows,
-                  const void *cells, const void *inside);
+    /* Multiplies by one-qubit gates. */
+    void (*rotate)(void *cells, unsigned bits, const struct qr_tile_qubits *at);
+    /* acc[gate * QR_ROTATION_CROSS + k][lane] += the wanted numbers of M - M^adjoint, M =
+     * Tr_rest |phi><lambda| on the gate's qubit: Re and Im of entry 01, Im of M_00 - M_11. Then
+     * multiplies both vectors. Sums in E of 64 terms, then float64. */
+    void (*rotate_back)(void *phi, void *lambda, unsigned bits, const struct qr_tile_qubits *at);
+    /* Multiplies cell k of row r, k < QR_PHASE_CELLS, which lies at order[8 r + k] (NULL: in
+     * order), by lanes[r & lane_rows] * cells[r][k] * inside[k]; if lambda is not NULL both
+     * vectors, by the conjugate. lanes, inside: cells, inside may be NULL; cells, in E: re[8],
+     * im[8] per row */
+    void (*phase)(void *phi, void *lambda, const uint16_t *order, size_t n_rows, const void *lanes,
+                  size_t lane_rows, const void *cells, const void *inside);
     /* Permutes cells in cycles: each takes what the next one has, the last what the first one had;
      * or the inverse */
     void (*permute)(void *cells, const uint16_t *cycles, size_t n, bool inverse);
-    /* ret[m][lane] = sum over cells c of (-1)^popcount(m & c) Im(phi_c conj(lambda_c)), bits >=
-     * QR_PHASE_BITS */
-    void (*parities)(const void *phi, const void *lambda, unsigned bits, void *ret);
+    /* ret[m][lane] = sum over cells c, which lie at order[c] (NULL: in order), of (-1)^popcount(m &
+     * c) Im(phi_c conj(lambda_c)), bits >= QR_PHASE_BITS */
+    void (*parities)(const void *phi, const void *lambda, const uint16_t *order, unsigned bits,
+                     void *ret);
     /* Of 16 cells at offsets: cell j lane l changes places with cell l lane j. */
     void (*transpose)(void *cells, const uint64_t offsets[QR_LANES]);
     /* gather: to[i] = from[offsets[i] ^ base]; scatter: the inverse */

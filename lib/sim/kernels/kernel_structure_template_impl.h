@@ -2,19 +2,24 @@
  * product of diagonal gates, and their derivatives. Part of kernel_template_impl.h, with its
  * macros. All arithmetic is in E; sums of derivatives as of the cross numbers. */
 
-/* One or two one-qubit gates and the groups of cells that they act on: cells c, c + sb of one gate;
- * with two, c, c + sb, c + sa, c + sa + sb, where the first gate acts on the bit of sa. */
+/* Loops are made twice: for cells in order (NULL) and for others. */
+INLINE size_t NAME(position)(const uint16_t *order, size_t i) { return order ? order[i] : i; }
+
+/* A step and the groups of cells that it acts on: cells c, c ^ sb of one gate; with two, c, c ^ sb,
+ * c ^ sa, c ^ sa ^ sb, where the first gate acts on the bit of sa. */
 struct NAME(pair) {
-    size_t sa, sb;
+    size_t sa, sb; /* in bytes */
     uint64_t free;
     size_t n;
     struct qr_prefetch *prefetch;
 };
-INLINE struct NAME(pair) NAME(pair_of)(unsigned bits, const struct qr_tile_qubits *at) {
-    uint64_t all = (UINT64_C(1) << bits) - 1;
-    struct NAME(pair) w = {.sb = (size_t)1 << at->bit[at->n - 1], .prefetch = at->prefetch};
-    if (at->n == 2) w.sa = (size_t)1 << at->bit[0];
-    w.free = all & ~(uint64_t)w.sa & ~(uint64_t)w.sb;
+INLINE struct NAME(pair)
+    NAME(pair_of)(unsigned bits, const struct qr_tile_qubits *at, const uint16_t *order) {
+    size_t a = at->n == 2 ? (size_t)1 << at->bit[0] : 0, b = (size_t)1 << at->bit[at->n - 1];
+    struct NAME(pair) w = {.prefetch = at->prefetch};
+    w.sa = (NAME(position)(order, a) ^ NAME(position)(order, 0)) * sizeof(struct NAME(cell));
+    w.sb = (NAME(position)(order, b) ^ NAME(position)(order, 0)) * sizeof(struct NAME(cell));
+    w.free = ((UINT64_C(1) << bits) - 1) & ~(uint64_t)a & ~(uint64_t)b;
     w.n = (size_t)1 << __builtin_popcountll(w.free);
     return w;
 }
@@ -30,129 +35,145 @@ INLINE struct NAME(rotation) NAME(rotation_of)(const double a[QR_ROTATION_NUMBER
                                    -sign * br,          sign * bi, sign * ar, -sign * ai};
 }
 
-/* x becomes a x - sign conj(b) y, y becomes b x + sign conj(a) y. */
-INLINE void NAME(rotation_two)(const struct NAME(rotation) * t, V *xr, V *xi, V *yr, V *yi) {
-    V ar = SET1(t->ar), br = SET1(t->br), cr = SET1(t->cr), dr = SET1(t->dr);
-    V ai = SET1(t->ai), bi = SET1(t->bi), ci = SET1(t->ci), di = SET1(t->di);
-    V r, i, s, j;
+/* Multiplies cells in registers: x by a x - sign conj(b) y, y = x + d by b x + sign conj(a) y, for
+ * each pair of each vector. */
+#define EACH_PAIR(...)                                                                             \
+    _Pragma("GCC unroll 2") for (int q = 0; q < n_vectors; q++)                                    \
+        _Pragma("GCC unroll 2") for (int k = 0; k < n_pairs; k++) {                                \
+        const int x = d == 1 ? 2 * k : k, y = x + d;                                               \
+        V xr = re[q][x], xi = im[q][x], yr = re[q][y], yi = im[q][y];                              \
+        __VA_ARGS__                                                                                \
+    }
+INLINE void NAME(rotate_pairs)(const struct NAME(rotation) * t, const int n_vectors,
+                               const int n_pairs, const int d, V (*re)[4], V (*im)[4]) {
+    V ar = SET1(t->ar), ai = SET1(t->ai), br = SET1(t->br), bi = SET1(t->bi);
+    V cr = SET1(t->cr), ci = SET1(t->ci), dr = SET1(t->dr), di = SET1(t->di);
     switch (t->form) {
     case QR_ROTATION_REAL_A:
-        r = FNMA(br, *yr, *xr);
-        i = FNMA(br, *yi, *xi);
-        s = FMA(br, *xr, *yr);
-        j = FMA(br, *xi, *yi);
+        EACH_PAIR(re[q][x] = FNMA(br, yr, xr); im[q][x] = FNMA(br, yi, xi);
+                  re[q][y] = FMA(br, xr, yr); im[q][y] = FMA(br, xi, yi);)
         break;
     case QR_ROTATION_REFLECTION:
-        r = FMA(br, *yr, *xr);
-        i = FMA(br, *yi, *xi);
-        s = FMS(br, *xr, *yr);
-        j = FMS(br, *xi, *yi);
+        EACH_PAIR(re[q][x] = FMA(br, yr, xr); im[q][x] = FMA(br, yi, xi);
+                  re[q][y] = FMS(br, xr, yr); im[q][y] = FMS(br, xi, yi);)
         break;
     case QR_ROTATION_REAL_B:
-        r = FMS(ar, *xr, *yr);
-        i = FMS(ar, *xi, *yi);
-        s = FMA(ar, *yr, *xr);
-        j = FMA(ar, *yi, *xi);
+        EACH_PAIR(re[q][x] = FMS(ar, xr, yr); im[q][x] = FMS(ar, xi, yi);
+                  re[q][y] = FMA(ar, yr, xr); im[q][y] = FMA(ar, yi, xi);)
         break;
     case QR_ROTATION_X_A:
-        r = FNMA(bi, *yi, *xr);
-        i = FMA(bi, *yr, *xi);
-        s = FNMA(bi, *xi, *yr);
-        j = FMA(bi, *xr, *yi);
+        EACH_PAIR(re[q][x] = FNMA(bi, yi, xr); im[q][x] = FMA(bi, yr, xi);
+                  re[q][y] = FNMA(bi, xi, yr); im[q][y] = FMA(bi, xr, yi);)
         break;
     case QR_ROTATION_X_B:
-        r = FMS(ar, *xr, *yi);
-        i = FMA(ar, *xi, *yr);
-        s = FMS(ar, *yr, *xi);
-        j = FMA(ar, *yi, *xr);
+        EACH_PAIR(re[q][x] = FMS(ar, xr, yi); im[q][x] = FMA(ar, xi, yr);
+                  re[q][y] = FMS(ar, yr, xi); im[q][y] = FMA(ar, yi, xr);)
         break;
     default:
-        r = FNMA(ci, *yi, FMA(cr, *yr, FNMA(ai, *xi, MUL(ar, *xr))));
-        i = FMA(ci, *yr, FMA(cr, *yi, FMA(ai, *xr, MUL(ar, *xi))));
-        s = FNMA(di, *yi, FNMA(bi, *xi, FMA(br, *xr, MUL(dr, *yr))));
-        j = FMA(di, *yr, FMA(bi, *xr, FMA(br, *xi, MUL(dr, *yi))));
+        EACH_PAIR(re[q][x] = FNMA(ci, yi, FMA(cr, yr, FNMA(ai, xi, MUL(ar, xr))));
+                  im[q][x] = FMA(ci, yr, FMA(cr, yi, FMA(ai, xr, MUL(ar, xi))));
+                  re[q][y] = FNMA(di, yi, FNMA(bi, xi, FMA(br, xr, MUL(dr, yr))));
+                  im[q][y] = FMA(di, yr, FMA(bi, xr, FMA(br, xi, MUL(dr, yi))));)
     }
-    *xr = r;
-    *xi = i;
-    *yr = s;
-    *yi = j;
+}
+#undef EACH_PAIR
+
+/* n: 1 or 2 gates, on 2 or 4 cells of each vector */
+INLINE void NAME(rotate_group)(const struct NAME(rotation) * t, int n_vectors, int n, V (*re)[4],
+                               V (*im)[4]) {
+    NAME(rotate_pairs)(&t[0], n_vectors, n, n, re, im);
+    if (n == 2) NAME(rotate_pairs)(&t[1], n_vectors, 2, 1, re, im);
 }
 
-/* n: 1 or 2 gates, on 2 or 4 cells in registers */
-INLINE void NAME(rotation_group)(const struct NAME(rotation) * t, int n, V *r, V *i) {
-    if (n == 1) {
-        NAME(rotation_two)(&t[0], &r[0], &i[0], &r[1], &i[1]);
-        return;
-    }
-    NAME(rotation_two)(&t[0], &r[0], &i[0], &r[2], &i[2]);
-    NAME(rotation_two)(&t[0], &r[1], &i[1], &r[3], &i[3]);
-    NAME(rotation_two)(&t[1], &r[0], &i[0], &r[1], &i[1]);
-    NAME(rotation_two)(&t[1], &r[2], &i[2], &r[3], &i[3]);
+/* Offsets in bytes of a group's cells. */
+INLINE void NAME(group_of)(const struct NAME(pair) * w, const uint16_t *order, uint64_t i,
+                           size_t ret[4]) {
+    ret[0] = NAME(position)(order, i) * sizeof(struct NAME(cell));
+    ret[1] = ret[0] ^ w->sb;
+    ret[2] = ret[0] ^ w->sa;
+    ret[3] = ret[1] ^ w->sa;
+}
+INLINE struct NAME(cell) * NAME(cell_of)(void *cells, size_t offset) {
+    return (struct NAME(cell) *)(void *)((unsigned char *)cells + offset);
 }
 
-INLINE void NAME(rotation_cells)(struct NAME(cell) * c, const struct NAME(pair) * w,
+INLINE void NAME(rotation_cells)(void *c, const struct NAME(pair) * w, const uint16_t *order,
                                  const struct NAME(rotation) * t, const int n) {
     uint64_t i = 0;
     for (size_t g = 0; g < w->n; g++, i = ((i | ~w->free) + 1) & w->free) {
-        struct NAME(cell) * q[4] = {c + i, c + i + w->sb, c + i + w->sa, c + i + w->sa + w->sb};
+        size_t at[4];
+        NAME(group_of)(w, order, i, at);
         NAME(prefetch_cell)(w->prefetch);
         for (int v = 0; v < QR_LANES; v += W) {
-            V re[4] RAW, im[4] RAW;
+            V re[1][4] RAW, im[1][4] RAW;
 #pragma GCC unroll 4
             for (int j = 0; j < 2 * n; j++) {
-                re[j] = LOAD(&q[j]->re[v]);
-                im[j] = LOAD(&q[j]->im[v]);
+                re[0][j] = LOAD(&NAME(cell_of)(c, at[j])->re[v]);
+                im[0][j] = LOAD(&NAME(cell_of)(c, at[j])->im[v]);
             }
-            NAME(rotation_group)(t, n, re, im);
+            NAME(rotate_group)(t, 1, n, re, im);
 #pragma GCC unroll 4
             for (int j = 0; j < 2 * n; j++) {
-                STORE(&q[j]->re[v], re[j]);
-                STORE(&q[j]->im[v], im[j]);
+                STORE(&NAME(cell_of)(c, at[j])->re[v], re[0][j]);
+                STORE(&NAME(cell_of)(c, at[j])->im[v], im[0][j]);
             }
         }
     }
 }
 
-static void NAME(rotate)(void *cells, unsigned bits, const struct qr_tile_qubits *at,
-                         const double (*numbers)[QR_ROTATION_NUMBERS]) {
-    struct NAME(pair) w = NAME(pair_of)(bits, at);
+INLINE void NAME(rotate_in_order)(void *cells, unsigned bits, const struct qr_tile_qubits *at,
+                                  const uint16_t *order) {
+    struct NAME(pair) w = NAME(pair_of)(bits, at, order);
     struct NAME(rotation) t[2] RAW;
-    for (unsigned k = 0; k < at->n; k++) t[k] = NAME(rotation_of)(numbers[k]);
-    if (at->n == 1) NAME(rotation_cells)(cells, &w, t, 1);
-    else NAME(rotation_cells)(cells, &w, t, 2);
+    for (unsigned k = 0; k < at->n; k++) t[k] = NAME(rotation_of)(at->numbers[k]);
+    if (at->n == 1) NAME(rotation_cells)(cells, &w, order, t, 1);
+    else NAME(rotation_cells)(cells, &w, order, t, 2);
+}
+static void NAME(rotate)(void *cells, unsigned bits, const struct qr_tile_qubits *at) {
+    if (!at->order) NAME(rotate_in_order)(cells, bits, at, NULL);
+    else NAME(rotate_in_order)(cells, bits, at, at->order);
 }
 
-/* Adds the numbers of one pair of cells: Re and Im of phi_0 conj(lambda_1) - conj(phi_1
- * conj(lambda_0)), and Im of phi_0 conj(lambda_0) - phi_1 conj(lambda_1). */
-INLINE void NAME(rotation_cross)(unsigned wanted, const V *pr, const V *pi, const V *lr,
-                                 const V *li, int x, int y, V *a) {
-    if (wanted & QR_ROTATION_RE) {
-        a[0] = FMA(pr[x], lr[y], a[0]);
-        a[0] = FMA(pi[x], li[y], a[0]);
-        a[0] = FNMA(pr[y], lr[x], a[0]);
-        a[0] = FNMA(pi[y], li[x], a[0]);
-    }
-    if (wanted & QR_ROTATION_IM) {
-        a[1] = FMA(pi[x], lr[y], a[1]);
-        a[1] = FNMA(pr[x], li[y], a[1]);
-        a[1] = FMA(pi[y], lr[x], a[1]);
-        a[1] = FNMA(pr[y], li[x], a[1]);
-    }
-    if (wanted & QR_ROTATION_Z) {
-        a[2] = FMA(pi[x], lr[x], a[2]);
-        a[2] = FNMA(pr[x], li[x], a[2]);
-        a[2] = FNMA(pi[y], lr[y], a[2]);
-        a[2] = FMA(pr[y], li[y], a[2]);
-    }
+/* Adds the numbers of pairs of cells: Re and Im of phi_0 conj(lambda_1) - conj(phi_1
+ * conj(lambda_0)), and Im of phi_0 conj(lambda_0) - phi_1 conj(lambda_1). re, im: phi, lambda */
+INLINE void NAME(rotation_cross)(unsigned wanted, const int n_pairs, const int d, V (*re)[4],
+                                 V (*im)[4], V *a) {
+    const V *pr = re[0], *pi = im[0], *lr = re[1], *li = im[1];
+    if (wanted & QR_ROTATION_RE)
+#pragma GCC unroll 2
+        for (int k = 0; k < n_pairs; k++) {
+            const int x = d == 1 ? 2 * k : k, y = x + d;
+            a[0] = FMA(pr[x], lr[y], a[0]);
+            a[0] = FMA(pi[x], li[y], a[0]);
+            a[0] = FNMA(pr[y], lr[x], a[0]);
+            a[0] = FNMA(pi[y], li[x], a[0]);
+        }
+    if (wanted & QR_ROTATION_IM)
+#pragma GCC unroll 2
+        for (int k = 0; k < n_pairs; k++) {
+            const int x = d == 1 ? 2 * k : k, y = x + d;
+            a[1] = FMA(pi[x], lr[y], a[1]);
+            a[1] = FNMA(pr[x], li[y], a[1]);
+            a[1] = FMA(pi[y], lr[x], a[1]);
+            a[1] = FNMA(pr[y], li[x], a[1]);
+        }
+    if (wanted & QR_ROTATION_Z)
+#pragma GCC unroll 2
+        for (int k = 0; k < n_pairs; k++) {
+            const int x = d == 1 ? 2 * k : k, y = x + d;
+            a[2] = FMA(pi[x], lr[x], a[2]);
+            a[2] = FNMA(pr[x], li[x], a[2]);
+            a[2] = FNMA(pi[y], lr[y], a[2]);
+            a[2] = FMA(pr[y], li[y], a[2]);
+        }
 }
 
 enum { NAME(ROTATION_BATCH) = 8 }; /* groups of two gates: 64 terms of each number */
 
-INLINE uint64_t NAME(rotation_back_batch)(struct NAME(cell) * p, struct NAME(cell) * l,
-                                          const struct NAME(pair) * w,
-                                          const struct NAME(rotation) * t, const int n,
-                                          const struct qr_tile_qubits *at, uint64_t start,
-                                          size_t count, double (*acc)[QR_LANES]) {
+INLINE uint64_t NAME(rotation_back_batch)(void *p, void *l, const struct NAME(pair) * w,
+                                          const uint16_t *order, const struct NAME(rotation) * t,
+                                          const int n, unsigned wanted_a, unsigned wanted_b,
+                                          double (*acc)[QR_LANES], uint64_t start, size_t count) {
     _Alignas(64) E sum[2 * QR_ROTATION_CROSS][QR_LANES] RAW;
     uint64_t i = start;
     for (int v = 0; v < QR_LANES; v += W) {
@@ -161,66 +182,69 @@ INLINE uint64_t NAME(rotation_back_batch)(struct NAME(cell) * p, struct NAME(cel
         for (int k = 0; k < n * QR_ROTATION_CROSS; k++) a[k] = ZERO();
         i = start;
         for (size_t g = 0; g < count; g++, i = ((i | ~w->free) + 1) & w->free) {
-            size_t o = i;
-            const size_t ix[4] = {o, o + w->sb, o + w->sa, o + w->sa + w->sb};
-            V pr[4] RAW, pi[4] RAW, lr[4] RAW, li[4] RAW;
+            size_t at[4];
+            V re[2][4] RAW, im[2][4] RAW;
+            NAME(group_of)(w, order, i, at);
             if (!v) NAME(prefetch_cell)(w->prefetch);
 #pragma GCC unroll 4
             for (int j = 0; j < 2 * n; j++) {
-                pr[j] = LOAD(&p[ix[j]].re[v]);
-                pi[j] = LOAD(&p[ix[j]].im[v]);
-                lr[j] = LOAD(&l[ix[j]].re[v]);
-                li[j] = LOAD(&l[ix[j]].im[v]);
+                re[0][j] = LOAD(&NAME(cell_of)(p, at[j])->re[v]);
+                im[0][j] = LOAD(&NAME(cell_of)(p, at[j])->im[v]);
+                re[1][j] = LOAD(&NAME(cell_of)(l, at[j])->re[v]);
+                im[1][j] = LOAD(&NAME(cell_of)(l, at[j])->im[v]);
             }
-            if (n == 1) {
-                NAME(rotation_cross)(at->wanted[0], pr, pi, lr, li, 0, 1, a);
-            } else {
-                NAME(rotation_cross)(at->wanted[0], pr, pi, lr, li, 0, 2, a);
-                NAME(rotation_cross)(at->wanted[0], pr, pi, lr, li, 1, 3, a);
-                NAME(rotation_cross)(at->wanted[1], pr, pi, lr, li, 0, 1, a + QR_ROTATION_CROSS);
-                NAME(rotation_cross)(at->wanted[1], pr, pi, lr, li, 2, 3, a + QR_ROTATION_CROSS);
-            }
+            NAME(rotation_cross)(wanted_a, n, n, re, im, a);
+            if (n == 2) NAME(rotation_cross)(wanted_b, 2, 1, re, im, a + QR_ROTATION_CROSS);
             if (!t) continue;
-            NAME(rotation_group)(t, n, pr, pi);
-            NAME(rotation_group)(t, n, lr, li);
+            NAME(rotate_group)(t, 2, n, re, im);
 #pragma GCC unroll 4
             for (int j = 0; j < 2 * n; j++) {
-                STORE(&p[ix[j]].re[v], pr[j]);
-                STORE(&p[ix[j]].im[v], pi[j]);
-                STORE(&l[ix[j]].re[v], lr[j]);
-                STORE(&l[ix[j]].im[v], li[j]);
+                STORE(&NAME(cell_of)(p, at[j])->re[v], re[0][j]);
+                STORE(&NAME(cell_of)(p, at[j])->im[v], im[0][j]);
+                STORE(&NAME(cell_of)(l, at[j])->re[v], re[1][j]);
+                STORE(&NAME(cell_of)(l, at[j])->im[v], im[1][j]);
             }
         }
 #pragma GCC unroll 6
         for (int k = 0; k < n * QR_ROTATION_CROSS; k++) STORE(&sum[k][v], a[k]);
     }
-    NAME(add_sums)(sum, acc, n * QR_ROTATION_CROSS);
+    if (acc) NAME(add_sums)(sum, acc, n * QR_ROTATION_CROSS);
     return i;
 }
 
-INLINE void NAME(rotation_back_cells)(struct NAME(cell) * p, struct NAME(cell) * l,
-                                      const struct NAME(pair) * w, const struct NAME(rotation) * t,
-                                      const int n, const struct qr_tile_qubits *at,
+INLINE void NAME(rotation_back_cells)(void *p, void *l, const struct NAME(pair) * w,
+                                      const uint16_t *order, const struct NAME(rotation) * t,
+                                      const int n, unsigned wanted_a, unsigned wanted_b,
                                       double (*acc)[QR_LANES]) {
     uint64_t i = 0;
     size_t most = NAME(ROTATION_BATCH) * 2 / (size_t)n;
     for (size_t done = 0; done < w->n; done += most) {
         size_t count = w->n - done < most ? w->n - done : most;
-        i = NAME(rotation_back_batch)(p, l, w, t, n, at, i, count, acc);
+        i = NAME(rotation_back_batch)(p, l, w, order, t, n, wanted_a, wanted_b, acc, i, count);
     }
 }
 
-static void NAME(rotate_back)(void *phi, void *lambda, unsigned bits,
-                              const struct qr_tile_qubits *at,
-                              const double (*numbers)[QR_ROTATION_NUMBERS],
-                              double (*acc)[QR_LANES]) {
-    struct NAME(pair) w = NAME(pair_of)(bits, at);
+/* Two RX and two RY have loops of their own. */
+INLINE void NAME(rotate_back_in_order)(void *p, void *l, unsigned bits,
+                                       const struct qr_tile_qubits *at, const uint16_t *order) {
+    struct NAME(pair) w = NAME(pair_of)(bits, at, order);
     struct NAME(rotation) t[2] RAW;
-    for (unsigned k = 0; k < at->n && numbers; k++) t[k] = NAME(rotation_of)(numbers[k]);
-    if (at->n == 1 && numbers) NAME(rotation_back_cells)(phi, lambda, &w, t, 1, at, acc);
-    else if (at->n == 1) NAME(rotation_back_cells)(phi, lambda, &w, NULL, 1, at, acc);
-    else if (numbers) NAME(rotation_back_cells)(phi, lambda, &w, t, 2, at, acc);
-    else NAME(rotation_back_cells)(phi, lambda, &w, NULL, 2, at, acc);
+    unsigned a = at->wanted[0], b = at->wanted[1];
+    double(*acc)[QR_LANES] = at->acc;
+    for (unsigned k = 0; k < at->n && at->numbers; k++) t[k] = NAME(rotation_of)(at->numbers[k]);
+    if (at->n == 1 && at->numbers) NAME(rotation_back_cells)(p, l, &w, order, t, 1, a, 0, acc);
+    else if (at->n == 1) NAME(rotation_back_cells)(p, l, &w, order, NULL, 1, a, 0, acc);
+    else if (!at->numbers) NAME(rotation_back_cells)(p, l, &w, order, NULL, 2, a, b, acc);
+    else if (a == QR_ROTATION_IM && b == QR_ROTATION_IM)
+        NAME(rotation_back_cells)(p, l, &w, order, t, 2, QR_ROTATION_IM, QR_ROTATION_IM, acc);
+    else if (a == QR_ROTATION_RE && b == QR_ROTATION_RE)
+        NAME(rotation_back_cells)(p, l, &w, order, t, 2, QR_ROTATION_RE, QR_ROTATION_RE, acc);
+    else NAME(rotation_back_cells)(p, l, &w, order, t, 2, a, b, acc);
+}
+static void NAME(rotate_back)(void *phi, void *lambda, unsigned bits,
+                              const struct qr_tile_qubits *at) {
+    if (!at->order) NAME(rotate_back_in_order)(phi, lambda, bits, at, NULL);
+    else NAME(rotate_back_in_order)(phi, lambda, bits, at, at->order);
 }
 
 /* ---- products of diagonal gates ---- */
@@ -236,14 +260,15 @@ INLINE void NAME(phase_cell)(struct NAME(cell) * c, int v, V pr, V pi, bool adjo
     }
 }
 
-INLINE void NAME(phase_rows)(struct NAME(cell) * p, struct NAME(cell) * l, size_t n_rows,
-                             const struct NAME(cell) * lanes, size_t lane_rows, const E *cells,
-                             const struct NAME(cell) * inside) {
+INLINE void NAME(phase_rows)(struct NAME(cell) * p, struct NAME(cell) * l, const uint16_t *order,
+                             size_t n_rows, const struct NAME(cell) * lanes, size_t lane_rows,
+                             const E *cells, const struct NAME(cell) * inside) {
+    size_t first = 0;
     for (size_t b = 0; b < n_rows; b++) {
         for (int v = 0; v < QR_LANES; v += W) {
             const struct NAME(cell) *f = &lanes[b & lane_rows];
             V fr = LOAD(&f->re[v]), fi = LOAD(&f->im[v]);
-            for (int k = 0; k < QR_PHASE_CELLS; k++) {
+            for (size_t k = 0; k < QR_PHASE_CELLS; k++) {
                 V cr = SET1(cells[k]), ci = SET1(cells[QR_PHASE_CELLS + k]);
                 V sr = FNMA(fi, ci, MUL(fr, cr)), si = FMA(fi, cr, MUL(fr, ci));
                 if (inside) {
@@ -252,24 +277,28 @@ INLINE void NAME(phase_rows)(struct NAME(cell) * p, struct NAME(cell) * l, size_
                     si = FMA(si, ir, MUL(sr, ii));
                     sr = r;
                 }
-                NAME(phase_cell)(p + k, v, sr, si, l);
-                if (l) NAME(phase_cell)(l + k, v, sr, si, true);
+                NAME(phase_cell)(p + NAME(position)(order, first + k), v, sr, si, l);
+                if (l) NAME(phase_cell)(l + NAME(position)(order, first + k), v, sr, si, true);
             }
         }
-        p += QR_PHASE_CELLS;
-        if (l) l += QR_PHASE_CELLS;
+        first += QR_PHASE_CELLS;
         cells += 2 * QR_PHASE_CELLS;
     }
 }
 
-static void NAME(phase)(void *phi, void *lambda, size_t n_rows, const void *lanes, size_t lane_rows,
-                        const void *cells, const void *inside) {
-    if (!lambda) NAME(phase_rows)(phi, NULL, n_rows, lanes, lane_rows, cells, inside);
-    else NAME(phase_rows)(phi, lambda, n_rows, lanes, lane_rows, cells, inside);
+static void NAME(phase)(void *phi, void *lambda, const uint16_t *order, size_t n_rows,
+                        const void *lanes, size_t lane_rows, const void *cells,
+                        const void *inside) {
+    if (!lambda && !order)
+        NAME(phase_rows)(phi, NULL, NULL, n_rows, lanes, lane_rows, cells, inside);
+    else if (!lambda) NAME(phase_rows)(phi, NULL, order, n_rows, lanes, lane_rows, cells, inside);
+    else if (!order) NAME(phase_rows)(phi, lambda, NULL, n_rows, lanes, lane_rows, cells, inside);
+    else NAME(phase_rows)(phi, lambda, order, n_rows, lanes, lane_rows, cells, inside);
 }
 
 /* The first three bits in registers, then one bit at a time. */
-static void NAME(parities)(const void *phi, const void *lambda, unsigned bits, void *ret) {
+static void NAME(parities)(const void *phi, const void *lambda, const uint16_t *order,
+                           unsigned bits, void *ret) {
     const struct NAME(cell) *p = phi, *l = lambda;
     E(*out)[QR_LANES] = ret;
     size_t n = (size_t)1 << bits;
@@ -277,9 +306,11 @@ static void NAME(parities)(const void *phi, const void *lambda, unsigned bits, v
         for (int v = 0; v < QR_LANES; v += W) {
             V s[QR_PHASE_CELLS] RAW;
 #pragma GCC unroll 8
-            for (int k = 0; k < QR_PHASE_CELLS; k++)
-                s[k] = FNMA(LOAD(&p[c + (size_t)k].re[v]), LOAD(&l[c + (size_t)k].im[v]),
-                            MUL(LOAD(&p[c + (size_t)k].im[v]), LOAD(&l[c + (size_t)k].re[v])));
+            for (int k = 0; k < QR_PHASE_CELLS; k++) {
+                size_t o = NAME(position)(order, c + (size_t)k);
+                s[k] = FNMA(LOAD(&p[o].re[v]), LOAD(&l[o].im[v]),
+                            MUL(LOAD(&p[o].im[v]), LOAD(&l[o].re[v])));
+            }
 #pragma GCC unroll 3
             for (int h = 1; h < QR_PHASE_CELLS; h *= 2)
 #pragma GCC unroll 8

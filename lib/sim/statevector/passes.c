@@ -13,7 +13,7 @@ struct layout {
     unsigned pos[QR_FUSED_QUBITS];
     unsigned lane_bits;
     bool *done;       /* per fused gate: already in a pass */
-    uint16_t *from;   /* per cell of the tile: the cell that the last PERMUTATION step puts there */
+    uint16_t *order;  /* position of each cell of the tile */
     uint64_t *qubits; /* per fused gate: its qubits, or those of its batch */
 };
 
@@ -117,7 +117,28 @@ static unsigned bit_rank(uint64_t mask, unsigned b) {
     return (unsigned)__builtin_popcountll(mask & (bit_mask(b) - 1));
 }
 
-static struct qr_plan_step *passes_new_step(struct qr_sim_plan *p) {
+static void order_start(const struct qr_statevector *v, struct layout *l) {
+    for (size_t i = 0; i < (size_t)1 << v->tile_bits; i++) l->order[i] = (uint16_t)i;
+}
+static bool order_is_plain(const struct qr_statevector *v, const uint16_t *order) {
+    for (size_t i = 0; i < (size_t)1 << v->tile_bits; i++)
+        if (order[i] != i) return false;
+    return true;
+}
+
+/* Finds or adds an order; the last one is the likeliest. */
+static uint32_t order_index(struct qr_statevector *v, const uint16_t *order) {
+    size_t n = (size_t)1 << v->tile_bits;
+    if (order_is_plain(v, order)) return QR_NO_SLOT;
+    for (size_t at = v->n_orders; at; at -= n)
+        if (memcmp(v->orders + at - n, order, n * sizeof *order) == 0) return (uint32_t)(at - n);
+    v->orders = qr_xreallocarray(v->orders, v->n_orders + n, sizeof *v->orders);
+    memcpy(v->orders + v->n_orders, order, n * sizeof *order);
+    v->n_orders += n;
+    return (uint32_t)(v->n_orders - n);
+}
+
+static struct qr_plan_step *passes_new_step(struct qr_sim_plan *p, const struct layout *l) {
     struct qr_statevector *v = p->statevector;
     v->steps = qr_xreallocarray(v->steps, v->n_steps + 1, sizeof *v->steps);
     struct qr_plan_step *s = &v->steps[v->n_steps++];
@@ -125,6 +146,7 @@ static struct qr_plan_step *passes_new_step(struct qr_sim_plan *p) {
                                .wide_slot = QR_NO_SLOT,
                                .noise_slot = QR_NO_SLOT,
                                .branch = QR_NO_SLOT,
+                               .first_order = p->structured ? order_index(v, l->order) : QR_NO_SLOT,
                                .numbers = QR_NO_SLOT};
     return s;
 }
@@ -147,7 +169,7 @@ static struct qr_plan_step *passes_add_gate(struct qr_sim_plan *p, const struct 
     enum qr_fused_kind kind = p->fused[gate->fused].kind;
     struct qr_plan_step *s = v->n_steps > first ? &v->steps[v->n_steps - 1] : NULL;
     if (!s || s->transpose || s->kind != kind || !step_takes(s, l->qubits[gate->fused])) {
-        s = passes_new_step(p);
+        s = passes_new_step(p, l);
         s->kind = kind;
         s->first_gate = (uint32_t)v->n_gates;
         if (kind != QR_FUSED_MATRIX) s->numbers = (uint32_t)v->n_numbers[kind]++;
@@ -186,22 +208,26 @@ static void passes_add_phase(struct qr_sim_plan *p, const struct layout *l, uint
     (void)passes_add_gate(p, l, first, &gate);
 }
 
-/* Writes the permutation l->from as cycles: each cell takes what the next one has, the last what
- * the first one had. */
-static void cycles_write(struct qr_statevector *v, const struct layout *l, struct qr_plan_step *s) {
+/* Adds a step that moves the cells of a tile into order. */
+static void passes_restore_order(struct qr_sim_plan *p, struct layout *l) {
+    struct qr_statevector *v = p->statevector;
     size_t n = (size_t)1 << v->tile_bits;
+    if (order_is_plain(v, l->order)) return;
+    struct qr_plan_step *s = passes_new_step(p, l);
     bool *seen = qr_xcalloc(n, sizeof *seen);
-    v->n_cycles = s->first_cell;
+    s->kind = QR_FUSED_PERMUTATION;
+    s->first_cell = (uint32_t)v->n_cycles;
     v->cycles = qr_xreallocarray(v->cycles, v->n_cycles + n, sizeof *v->cycles);
     for (size_t i = 0; i < n; i++) {
-        if (seen[i] || l->from[i] == i) continue;
-        for (size_t k = i; !seen[k]; k = l->from[k]) {
+        if (seen[i] || l->order[i] == i) continue;
+        for (size_t k = i; !seen[k]; k = l->order[k]) {
             seen[k] = true;
             v->cycles[v->n_cycles++] = (uint16_t)k;
         }
         v->cycles[v->n_cycles - 1] |= QR_CYCLE_END;
     }
     s->n_cells = (uint32_t)v->n_cycles - s->first_cell;
+    order_start(v, l);
     free(seen);
 }
 
@@ -221,43 +247,45 @@ static void passes_add_permutation(struct qr_sim_plan *p, struct layout *l, uint
                                    uint32_t first, uint32_t fused) {
     struct qr_statevector *v = p->statevector;
     const struct qr_fused_gate *b = &p->fused[fused];
-    struct qr_plan_step *s = passes_add_gate(p, l, first, &(struct qr_plan_gate){.fused = fused});
+    (void)passes_add_gate(p, l, first, &(struct qr_plan_gate){.fused = fused});
     size_t n = (size_t)1 << v->tile_bits, high = (size_t)1 << tile_bit(l, tile, b->q[0]),
            low = (size_t)1 << tile_bit(l, tile, b->q[1]);
     uint16_t old[1 << QR_TILE_BITS];
     unsigned column[4] = {0};
     permutation_columns(&p->ops[p->shapes[b->shape].first_op], column);
-    if (s->n_gates == 1) {
-        s->first_cell = (uint32_t)v->n_cycles;
-        for (size_t i = 0; i < n; i++) l->from[i] = (uint16_t)i;
-    }
-    memcpy(old, l->from, n * sizeof *old);
+    memcpy(old, l->order, n * sizeof *old);
     for (size_t i = 0; i < n; i++) {
         unsigned from = column[(i & high ? 2u : 0u) + (i & low ? 1u : 0u)];
-        l->from[i] = old[(i & ~(high | low)) | (from & 2 ? high : 0) | (from & 1 ? low : 0)];
+        l->order[i] = old[(i & ~(high | low)) | (from & 2 ? high : 0) | (from & 1 ? low : 0)];
     }
-    cycles_write(v, l, s);
 }
 
 /* Finds or adds the groups of cells of a matrix on these bits of a tile. */
-static uint32_t passes_groups(struct qr_statevector *v, unsigned high, unsigned low) {
+static uint32_t passes_groups(struct qr_statevector *v, const uint16_t *order, unsigned high,
+                              unsigned low) {
     size_t n = (size_t)1 << v->tile_bits, a = (size_t)1 << high, b = (size_t)1 << low;
-    for (size_t at = 0; at < v->n_groups; at += n)
-        if (v->groups[at + 1] == b && v->groups[at + 2] == a) return (uint32_t)at;
     v->groups = qr_xreallocarray(v->groups, v->n_groups + n, sizeof *v->groups);
-    uint32_t *to = v->groups + v->n_groups;
+    uint32_t *added = v->groups + v->n_groups, *to = added;
     for (size_t i = 0; i < n; i++)
         if (!(i & (a | b)))
-            for (size_t k = 0; k < 4; k++)
-                *to++ = (uint32_t)(i | (k & 2 ? a : 0) | (k & 1 ? b : 0));
+            for (size_t k = 0; k < 4; k++) *to++ = order[i | (k & 2 ? a : 0) | (k & 1 ? b : 0)];
+    for (size_t at = 0; at < v->n_groups; at += n)
+        if (memcmp(v->groups + at, added, n * sizeof *added) == 0) return (uint32_t)at;
     v->n_groups += n;
     return (uint32_t)(v->n_groups - n);
 }
 
-static void passes_add_matrix(struct qr_sim_plan *p, const struct layout *l, uint64_t tile,
+static bool fused_gate_is_single(const struct qr_sim_plan *p, const struct qr_fused_gate *b) {
+    return p->structured && p->precision == QR_SINGLE && !b->controls &&
+           p->shapes[b->shape].data_slot == QR_NO_SLOT;
+}
+
+static void passes_add_matrix(struct qr_sim_plan *p, struct layout *l, uint64_t tile,
                               uint32_t first, uint32_t fused) {
     const struct qr_fused_gate *b = &p->fused[fused];
     struct qr_statevector *v = p->statevector;
+    bool single = fused_gate_is_single(p, b);
+    if (p->structured && !single) passes_restore_order(p, l);
     struct qr_plan_step *s = passes_add_gate(p, l, first, &(struct qr_plan_gate){.fused = fused});
     s->shape = b->shape;
     if (p->shapes[b->shape].n_sites || b->condition) s->noise_slot = (uint32_t)v->n_noisy++;
@@ -285,10 +313,9 @@ static void passes_add_matrix(struct qr_sim_plan *p, const struct layout *l, uin
     bool data = p->shapes[b->shape].data_slot != QR_NO_SLOT;
     if (p->lanes_are_samples) s->wide_slot = data ? p->shapes[b->shape].data_slot : QR_NO_SLOT;
     else if (s->lanes != 0xffff) s->wide_slot = (uint32_t)v->n_wide++;
-    if (p->structured && p->precision == QR_SINGLE && !b->controls &&
-        p->shapes[b->shape].data_slot == QR_NO_SLOT) {
+    if (single) {
         s->numbers = (uint32_t)v->n_numbers[QR_FUSED_MATRIX]++;
-        s->first_cell = passes_groups(v, s->target.bit[0], s->target.bit[1]);
+        s->first_cell = passes_groups(v, l->order, s->target.bit[0], s->target.bit[1]);
     }
 }
 
@@ -302,17 +329,17 @@ static void passes_add_step(struct qr_sim_plan *p, struct layout *l, uint64_t ti
     }
 }
 
-/* Stores the position of each cell of the tile. */
-static void passes_add_offsets(struct qr_sim_plan *p, struct qr_plan_pass *pass) {
+/* Stores where each cell of the tile lies in the state, by its position in the tile. */
+static uint32_t passes_add_offsets(struct qr_sim_plan *p, uint64_t tile, const uint16_t *order) {
     struct qr_statevector *v = p->statevector;
-    pass->first_offset = (uint32_t)v->n_offsets;
-    if (v->tile_bits == p->cell_bits) return;
+    if (v->tile_bits == p->cell_bits) return 0;
     size_t n = (size_t)1 << v->tile_bits;
     v->offsets = qr_xreallocarray(v->offsets, v->n_offsets + n, sizeof *v->offsets);
     uint64_t o = 0;
-    for (size_t i = 0; i < n; i++, o = ((o | ~pass->tile) + 1) & pass->tile)
-        v->offsets[v->n_offsets + i] = qr_cell_at(o);
+    for (size_t i = 0; i < n; i++, o = ((o | ~tile) + 1) & tile)
+        v->offsets[v->n_offsets + order[i]] = qr_cell_at(o);
     v->n_offsets += n;
+    return (uint32_t)(v->n_offsets - n);
 }
 
 /* Chooses the fused gates of one pass, greedily in program order: a fused gate enters if its frame
@@ -398,7 +425,7 @@ static void passes_add_transpose(struct qr_sim_plan *p, struct layout *l, uint64
     layout_latest(p, use, cells, in);
     for (unsigned q = 0; q < p->n; q++)
         if (layout_is_lane(l, q)) out[l->pos[q]] = q;
-    struct qr_plan_step *s = passes_new_step(p);
+    struct qr_plan_step *s = passes_new_step(p, l);
     s->transpose = true;
     for (unsigned k = 0; k < QR_LANE_BITS; k++) {
         unsigned cell = l->pos[in[k]];
@@ -413,11 +440,15 @@ static size_t passes_add_pass(struct qr_sim_plan *p, struct layout *l, const boo
                               uint32_t *chosen) {
     struct qr_statevector *v = p->statevector;
     struct qr_plan_pass pass = {.first_step = (uint32_t)v->n_steps};
+    bool whole = v->tile_bits == p->cell_bits;
     size_t n = pass_choose_gates(p, l, only, &pass.tile, chosen);
-    passes_add_offsets(p, &pass);
+    if (!whole || p->structured) order_start(v, l);
+    pass.first_offset = passes_add_offsets(p, pass.tile, l->order);
     for (size_t left = passes_add_ready(p, l, pass.tile, pass.first_step, chosen, n); left;
          left = passes_add_ready(p, l, pass.tile, pass.first_step, chosen, left))
         passes_add_transpose(p, l, pass.tile, chosen, left);
+    if (p->structured && whole) passes_restore_order(p, l);
+    pass.last_offset = passes_add_offsets(p, pass.tile, l->order);
     pass.n_steps = (uint32_t)v->n_steps - pass.first_step;
     v->passes = qr_xreallocarray(v->passes, v->n_passes + 1, sizeof *v->passes);
     v->passes[v->n_passes++] = pass;
@@ -439,6 +470,29 @@ static void passes_find_runs(struct qr_statevector *v) {
         v->runs[v->n_runs++] = (struct qr_plan_run){
             .first = (uint32_t)first, .n = (uint32_t)n, .parities = odd > 0 && odd < n ? 2 : 1};
     }
+}
+
+/* Collects the bits of x that lie in mask into the lowest bits. */
+static uint64_t compress_bits(uint64_t x, uint64_t mask) {
+    uint64_t o = 0;
+    for (unsigned k = 0; mask; mask &= mask - 1, k++)
+        if (x & mask & -mask) o |= bit_mask(k);
+    return o;
+}
+
+/* Restricts a term's string to the cells of a tile, by their positions. */
+static void tile_string(const struct qr_statevector *v, const uint16_t *order, uint64_t tile,
+                        struct qr_plan_term *t) {
+    uint64_t z = compress_bits(t->string.z, tile);
+    t->tile = t->string;
+    t->tile.turned = false;
+    t->tile.x = order[compress_bits(t->string.x, tile)] ^ order[0];
+    t->tile.z = 0;
+    for (size_t i = 0; i < (size_t)1 << v->tile_bits; i++) {
+        unsigned moved = order[i] ^ order[0];
+        if (__builtin_popcount(moved) == 1 && __builtin_parityll(i & z)) t->tile.z |= moved;
+    }
+    t->tile_minus = __builtin_parityll(t->tile.z & order[0]);
 }
 
 static void passes_place_terms(struct qr_sim_plan *p, const struct layout *l,
@@ -470,6 +524,8 @@ static void passes_place_terms(struct qr_sim_plan *p, const struct layout *l,
     passes_find_runs(v);
     v->tiles_observe =
         v->tile_bits < p->cell_bits && v->n_passes && !(paired & ~v->passes[v->n_passes - 1].tile);
+    for (size_t t = 0; t < v->n_terms && v->tiles_observe; t++)
+        tile_string(v, l->order, v->passes[v->n_passes - 1].tile, &v->terms[t]);
 }
 
 /* A step needs its adjoint only if an earlier step that has derivatives, or needs its own adjoint,
@@ -492,7 +548,7 @@ void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size
     struct layout l = {.lane_bits = p->lanes_are_samples ? 0 : QR_LANE_BITS,
                        .done = qr_xcalloc(p->n_fused + 1, sizeof *l.done),
                        .qubits = qr_xcalloc(p->n_fused + 1, sizeof *l.qubits),
-                       .from = qr_xcalloc((size_t)1 << QR_TILE_BITS, sizeof *l.from)};
+                       .order = qr_xcalloc((size_t)1 << QR_TILE_BITS, sizeof *l.order)};
     uint32_t *chosen = qr_xcalloc(p->n_fused + 1, sizeof *chosen);
     bool *start = qr_xcalloc(p->n_fused + 1, sizeof *start);
     if (p->lanes_are_samples) v->n_wide = p->n_data;
@@ -513,5 +569,5 @@ void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size
     free(chosen);
     free(l.done);
     free(l.qubits);
-    free(l.from);
+    free(l.order);
 }

@@ -176,14 +176,6 @@ static void readout_observe_item(struct qr_sweep *r, size_t item, struct qr_swee
     }
 }
 
-/* Collects the bits of x that lie in mask into the lowest bits. */
-static uint64_t compress_bits(uint64_t x, uint64_t mask) {
-    uint64_t o = 0;
-    for (unsigned k = 0; mask; mask &= mask - 1, k++)
-        if (x & mask & -mask) o |= UINT64_C(1) << k;
-    return o;
-}
-
 void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned char *lambda,
                            const unsigned char *phi) {
     const struct qr_sim_plan *p = r->p;
@@ -193,11 +185,8 @@ void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned cha
         struct run_batch b = batch_of_runs(r->v, i);
         bool minus[BATCH_TERMS];
         for (size_t k = 0; k < b.n_terms; k++) {
-            struct qr_pauli_string *s = &b.strings[k];
-            minus[k] = __builtin_parityll(s->z & base);
-            s->x = compress_bits(s->x, r->pass->tile);
-            s->z = compress_bits(s->z, r->pass->tile);
-            s->turned = false;
+            minus[k] = __builtin_parityll(b.strings[k].z & base) != b.terms[k].tile_minus;
+            b.strings[k] = b.terms[k].tile;
         }
         readout_observe_batch(r, &b, minus, lambda, phi, 0, n);
         i += b.n_runs;

@@ -266,6 +266,7 @@ static void statevector_plan_free(struct qr_sim_plan *p) {
     free(v->steps);
     free(v->passes);
     free(v->gates);
+    free(v->orders);
     free(v->cycles);
     free(v->groups);
     free(v->offsets);

@@ -99,10 +99,9 @@ static void step_cost(struct qr_report_build *b, struct qr_sim_stage *s,
             qr_cost(s, cells * (phase_operations(p, st) + 4 * states), cells * cell * 2 * states);
         break;
     case QR_FUSED_PERMUTATION:
-        if (apply)
-            qr_cost(s, 0,
-                    states * 2 * cell * cells * st->n_cells /
-                        (double)(UINT64_C(1) << p->statevector->tile_bits));
+        qr_cost(s, 0,
+                states * 2 * cell * cells * st->n_cells /
+                    (double)(UINT64_C(1) << p->statevector->tile_bits));
         break;
     }
 }
@@ -161,17 +160,18 @@ static void statevector_backward_cost(struct qr_report_build *b) {
 /* Fused gates and steps of each kind. */
 static void report_kinds(struct qr_report_build *b) {
     const struct qr_statevector *v = b->p->statevector;
-    size_t gates[QR_FUSED_KINDS] = {0}, steps[QR_FUSED_KINDS] = {0};
+    size_t gates[QR_FUSED_KINDS] = {0}, steps[QR_FUSED_KINDS] = {0}, moves = 0;
     for (size_t i = 0; i < v->n_steps; i++) {
         gates[v->steps[i].kind] += v->steps[i].n_gates;
         steps[v->steps[i].kind] += !v->steps[i].transpose;
+        moves += v->steps[i].kind == QR_FUSED_PERMUTATION && v->steps[i].n_cells;
     }
     if (!b->p->structured) return;
     qr_report_line(b, "kinds",
                    "%zu one-qubit matrices in %zu steps, %zu diagonal ones in %zu products, %zu "
-                   "permutations in %zu steps, %zu others",
+                   "permutations (%zu times, cells move for them), %zu others",
                    gates[QR_FUSED_ROTATION], steps[QR_FUSED_ROTATION], gates[QR_FUSED_PHASE],
-                   steps[QR_FUSED_PHASE], gates[QR_FUSED_PERMUTATION], steps[QR_FUSED_PERMUTATION],
+                   steps[QR_FUSED_PHASE], gates[QR_FUSED_PERMUTATION], moves,
                    gates[QR_FUSED_MATRIX]);
 }
 

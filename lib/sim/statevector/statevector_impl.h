@@ -24,13 +24,18 @@ struct qr_plan_gate {
 enum { QR_OUTER_BIT = 16, QR_INNER_BITS = QR_LANE_BITS + QR_TILE_BITS };
 
 /* One step of a pass: fused gates of one kind that act as one, one if it is MATRIX, at most two if
- * it is ROTATION; or an exchange of all lanes with four cell bits of the tile. */
+ * it is ROTATION; or an exchange of all lanes with four cell bits of the tile.
+ *
+ * In plans by structure, cell i of a tile lies at order[i] while a step runs. A PERMUTATION is a
+ * new order and moves nothing, unless it has no gates: then it moves cell i to position i. All
+ * orders are affine: order[i ^ j] = order[i] ^ order[j] ^ order[0]. */
 struct qr_plan_step {
     enum qr_fused_kind kind;
     uint32_t first_gate, n_gates; /* in the plan's list */
     uint64_t qubits;              /* of the gates */
     /* index among the numbers of its kind (structure.c); QR_NO_SLOT: a MATRIX in float64 */
     uint32_t numbers;
+    uint32_t first_order; /* in the plan's list; QR_NO_SLOT: cells are in order */
     /* PERMUTATION: its cycles, in the plan's list; MATRIX in single precision: groups of four */
     uint32_t first_cell, n_cells;
     bool transpose;
@@ -51,14 +56,18 @@ struct qr_plan_step {
 struct qr_plan_pass {
     uint32_t first_step, n_steps;
     uint64_t tile; /* cell bits of the tile */
-    /* offsets of the tile's cells (qr_cell_at); unused if the tile is the whole state */
-    uint32_t first_offset;
+    /* offsets of the tile's cells (qr_cell_at) by their positions before the first step, and after
+     * the last one; unused if the tile is the whole state */
+    uint32_t first_offset, last_offset;
 };
 
 struct qr_plan_term {
     uint32_t readout;
     double coefficient;
     struct qr_pauli_string string;
+    /* on the positions of cells in the last pass's tile, and whether their signs change */
+    struct qr_pauli_string tile;
+    bool tile_minus;
 };
 
 /* Consecutive terms that flip the same qubits: one call of a kernel. */
@@ -90,9 +99,11 @@ struct qr_statevector {
     struct qr_plan_gate *gates; /* of the steps, in order */
     size_t n_gates;
     size_t n_numbers[QR_FUSED_KINDS]; /* of the steps of each kind */
-    uint16_t *cycles;                 /* cells, see permute in kernel.h */
+    uint16_t *orders;                 /* per order, 2^tile_bits */
+    size_t n_orders;
+    uint16_t *cycles; /* cells, see permute in kernel.h */
     size_t n_cycles;
-    uint32_t *groups; /* cells, see tile in kernel.h: per pair of bits, 2^tile_bits */
+    uint32_t *groups; /* positions, see tile in kernel.h: per pair of bits, 2^tile_bits */
     size_t n_groups;
     size_t n_wide;
     size_t n_noisy, n_branches; /* numbers of noise_slot and branch indices */
@@ -107,6 +118,11 @@ struct qr_statevector {
 /* passes.c: orders fused gates into passes; sets the bits of all qubits and read-outs. */
 void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size_t n_obs);
 
+/* NULL: cells lie in order */
+static inline const uint16_t *qr_step_order(const struct qr_sim_plan *p,
+                                            const struct qr_plan_step *st) {
+    return st->first_order == QR_NO_SLOT ? NULL : p->statevector->orders + st->first_order;
+}
 static inline const struct qr_fused_gate *qr_step_gate(const struct qr_sim_plan *p,
                                                        const struct qr_plan_step *st, uint32_t k) {
     return &p->fused[p->statevector->gates[st->first_gate + k].fused];

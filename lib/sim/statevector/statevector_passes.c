@@ -104,11 +104,11 @@ static size_t tile_count(const struct qr_sweep *r) {
 /* Prefetch of the tile that this thread processes next; lambda NULL: one vector. */
 static struct qr_prefetch next_tile_prefetch(const struct qr_sweep *r,
                                              const struct qr_sweep_slot *slot,
-                                             const unsigned char *phi,
+                                             const uint64_t *offsets, const unsigned char *phi,
                                              const unsigned char *lambda) {
     bool none = slot->next == tile_count(r);
     return (struct qr_prefetch){.from = {lambda ? lambda : phi, phi},
-                                .offsets = r->v->offsets + r->pass->first_offset,
+                                .offsets = offsets,
                                 .base = none ? 0 : qr_cell_at(tile_base(r, slot->next)),
                                 .n = (size_t)1 << r->v->tile_bits,
                                 .vector = none     ? 2
@@ -119,15 +119,19 @@ static struct qr_prefetch next_tile_prefetch(const struct qr_sweep *r,
 static void sweep_transpose(const struct qr_sweep *r, const struct qr_plan_step *st,
                             unsigned char *cells) {
     const struct qr_sim_plan *p = r->p;
-    uint64_t swapped = 0, offsets[QR_LANES], all = (UINT64_C(1) << r->v->tile_bits) - 1, g = 0;
+    const uint16_t *order = qr_step_order(p, st);
+    uint64_t swapped = 0, cell[QR_LANES], all = (UINT64_C(1) << r->v->tile_bits) - 1, g = 0;
     for (unsigned k = 0; k < QR_LANE_BITS; k++) swapped |= UINT64_C(1) << st->swap[k];
     for (unsigned j = 0; j < QR_LANES; j++) {
-        offsets[j] = 0;
+        cell[j] = 0;
         for (unsigned k = 0; k < QR_LANE_BITS; k++)
-            if (j >> k & 1) offsets[j] |= UINT64_C(1) << st->swap[k];
+            if (j >> k & 1) cell[j] |= UINT64_C(1) << st->swap[k];
     }
     do {
-        p->kernels->transpose(cells + g * p->cell_bytes, offsets);
+        uint64_t offsets[QR_LANES];
+        for (unsigned j = 0; j < QR_LANES; j++)
+            offsets[j] = order ? order[g | cell[j]] : g | cell[j];
+        p->kernels->transpose(cells, offsets);
         g = ((g | ~(all & ~swapped)) + 1) & all & ~swapped;
     } while (g);
 }
@@ -140,11 +144,12 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
     const struct qr_sim_plan *p = r->p;
     bool whole = r->v->tile_bits == p->cell_bits;
     uint64_t base = tile_base(r, tile);
-    const uint64_t *offsets = r->v->offsets + r->pass->first_offset;
+    const uint64_t *first = r->v->offsets + r->pass->first_offset,
+                   *last = r->v->offsets + r->pass->last_offset;
     unsigned char *cells = whole ? r->ws->phi : slot->phi;
     if (!whole)
-        p->kernels->gather(cells, r->from, qr_cell_at(base), offsets, (size_t)1 << r->v->tile_bits);
-    struct qr_prefetch prefetch = next_tile_prefetch(r, slot, r->from, NULL);
+        p->kernels->gather(cells, r->from, qr_cell_at(base), first, (size_t)1 << r->v->tile_bits);
+    struct qr_prefetch prefetch = next_tile_prefetch(r, slot, first, r->from, NULL);
     for (uint32_t i = 0; i < r->pass->n_steps; i++) {
         const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
         if (st->transpose) sweep_transpose(r, st, cells);
@@ -162,7 +167,7 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
         p->kernels->apply(cells, r->v->tile_bits, &target, numbers, wide);
     }
     if (!whole)
-        p->kernels->scatter(r->ws->phi, cells, qr_cell_at(base), offsets,
+        p->kernels->scatter(r->ws->phi, cells, qr_cell_at(base), last,
                             (size_t)1 << r->v->tile_bits);
 }
 
@@ -235,16 +240,17 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
     const struct qr_sim_plan *p = r->p;
     bool whole = r->v->tile_bits == p->cell_bits;
     uint64_t base = tile_base(r, tile);
-    const uint64_t *offsets = r->v->offsets + r->pass->first_offset;
+    const uint64_t *first = r->v->offsets + r->pass->first_offset,
+                   *last = r->v->offsets + r->pass->last_offset;
     size_t cells = (size_t)1 << r->v->tile_bits;
     unsigned char *phi = whole ? r->ws->phi : slot->phi,
                   *lambda = whole ? r->ws->lambda : slot->lambda;
     bool observe = r->v->tiles_observe && r->pass == &r->v->passes[r->v->n_passes - 1];
-    if (!whole) p->kernels->gather(phi, r->ws->phi, qr_cell_at(base), offsets, cells);
+    if (!whole) p->kernels->gather(phi, r->ws->phi, qr_cell_at(base), last, cells);
     if (observe) qr_sweep_observe_tile(r, base, lambda, phi);
-    else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), offsets, cells);
+    else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), last, cells);
     /* Prefetch lambda even if it is not read: it is written at the end. */
-    struct qr_prefetch prefetch = next_tile_prefetch(r, slot, r->ws->phi, r->ws->lambda);
+    struct qr_prefetch prefetch = next_tile_prefetch(r, slot, last, r->ws->phi, r->ws->lambda);
     for (uint32_t i = r->pass->n_steps; i-- > 0;) {
         const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
         if ((size_t)(st - r->v->steps) < r->v->first_cross) break;
@@ -259,8 +265,8 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
         else backward_step(r, st, phi, lambda, &prefetch, slot);
     }
     if (!whole && r->pass->first_step > r->v->first_cross) {
-        p->kernels->scatter(r->ws->phi, phi, qr_cell_at(base), offsets, cells);
-        p->kernels->scatter(r->ws->lambda, lambda, qr_cell_at(base), offsets, cells);
+        p->kernels->scatter(r->ws->phi, phi, qr_cell_at(base), first, cells);
+        p->kernels->scatter(r->ws->lambda, lambda, qr_cell_at(base), first, cells);
     }
 }
 

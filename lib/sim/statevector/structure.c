@@ -119,8 +119,10 @@ static double rotation_divisor(const double a[QR_ROTATION_NUMBERS]) {
 }
 
 double qr_growth_scale(struct qr_growth *g) {
+    double by = 1;
+    while (g->norm * by * by >= 4) by /= 2;
     g->n_gates = 0;
-    return ldexp(1, -(ilogb(g->norm) / 2));
+    return by;
 }
 
 /* Rounded numbers give a matrix that is unitary up to the factor r: no rounding makes an operation
@@ -308,18 +310,17 @@ void qr_structure_prepare(const struct qr_sweep *r) {
 static struct qr_tile_qubits rotation_target(const struct qr_sweep *r,
                                              const struct qr_plan_step *st,
                                              struct qr_prefetch *prefetch) {
-    struct qr_tile_qubits at = {.n = (uint8_t)st->n_gates, .prefetch = prefetch};
-    for (uint32_t k = 0; k < st->n_gates; k++) {
-        at.bit[k] = r->v->gates[st->first_gate + k].bit[0];
-        at.wanted[k] = r->ws->rotations[st->numbers].wanted[k];
-    }
+    struct qr_tile_qubits at = {
+        .n = (uint8_t)st->n_gates, .order = qr_step_order(r->p, st), .prefetch = prefetch};
+    for (uint32_t k = 0; k < st->n_gates; k++) at.bit[k] = r->v->gates[st->first_gate + k].bit[0];
     return at;
 }
 
 static void rotation_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
                              unsigned char *cells, struct qr_prefetch *prefetch) {
     struct qr_tile_qubits at = rotation_target(r, st, prefetch);
-    r->p->kernels->rotate(cells, r->v->tile_bits, &at, r->ws->rotations[st->numbers].forward);
+    at.numbers = r->ws->rotations[st->numbers].forward;
+    r->p->kernels->rotate(cells, r->v->tile_bits, &at);
 }
 
 /* The sum over the lanes, as a fixed tree. */
@@ -343,20 +344,15 @@ static double step_scale(const struct qr_sweep *r, const struct qr_plan_step *st
 static void rotation_backward(const struct qr_sweep *r, const struct qr_plan_step *st,
                               unsigned char *phi, unsigned char *lambda,
                               struct qr_prefetch *prefetch, struct qr_sweep_slot *slot) {
-    const struct qr_kernels *kernels = r->p->kernels;
     const struct qr_rotation_numbers *t = &r->ws->rotations[st->numbers];
     struct qr_tile_qubits at = rotation_target(r, st, prefetch);
-    _Alignas(64) double acc[2 * QR_ROTATION_CROSS][QR_LANES];
+    _Alignas(64) double acc[2 * QR_ROTATION_CROSS][QR_LANES] = {0};
     double scale = step_scale(r, st);
-    if (!st->cross) {
-        if (!st->needs_adjoint) return;
-        kernels->rotate(phi, r->v->tile_bits, &at, t->adjoint);
-        kernels->rotate(lambda, r->v->tile_bits, &at, t->adjoint);
-        return;
-    }
-    memset(acc, 0, sizeof acc);
-    kernels->rotate_back(phi, lambda, r->v->tile_bits, &at, st->needs_adjoint ? t->adjoint : NULL,
-                         acc);
+    if (!st->cross && !st->needs_adjoint) return;
+    at.numbers = st->needs_adjoint ? t->adjoint : NULL;
+    at.acc = acc;
+    if (st->cross) memcpy(at.wanted, t->wanted, sizeof at.wanted);
+    r->p->kernels->rotate_back(phi, lambda, r->v->tile_bits, &at);
     for (uint32_t k = 0; k < st->n_gates; k++) {
         uint32_t shape = qr_step_gate(r->p, st, k)->shape;
         const double(*sums)[QR_LANES] = (const double(*)[QR_LANES])acc + k * QR_ROTATION_CROSS;
@@ -455,8 +451,8 @@ static void phase_apply(const struct qr_sweep *r, const struct qr_plan_step *st,
         for (size_t k = 0; k < QR_PHASE_CELLS; k++) out[k] = c_mul(cell[k], f);
         write_numbers(p, slot->rows + x * ROW_NUMBERS * p->elem_bytes, out, QR_PHASE_CELLS);
     }
-    p->kernels->phase(phi, lambda, rows, slot->lanes, t->lane_rows, slot->rows,
-                      t->has_inside ? t->inside : NULL);
+    p->kernels->phase(phi, lambda, qr_step_order(p, st), rows, slot->lanes, t->lane_rows,
+                      slot->rows, t->has_inside ? t->inside : NULL);
 }
 
 /* Sum over the tile of Im(phi conj(lambda)) with the signs of n bits. */
@@ -500,7 +496,8 @@ static void phase_cross(const struct qr_sweep *r, const struct qr_plan_step *st,
 static void phase_backward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
                            unsigned char *phi, unsigned char *lambda, struct qr_sweep_slot *slot) {
     if (st->cross) {
-        r->p->kernels->parities(phi, lambda, r->v->tile_bits, slot->parities);
+        r->p->kernels->parities(phi, lambda, qr_step_order(r->p, st), r->v->tile_bits,
+                                slot->parities);
         phase_cross(r, st, base, slot);
     }
     if (st->needs_adjoint) phase_apply(r, st, base, phi, lambda, slot);
@@ -531,7 +528,6 @@ void qr_structure_backward(const struct qr_sweep *r, const struct qr_plan_step *
     case QR_FUSED_ROTATION: rotation_backward(r, st, phi, lambda, prefetch, slot); break;
     case QR_FUSED_PHASE: phase_backward(r, st, base, phi, lambda, slot); break;
     case QR_FUSED_PERMUTATION:
-        if (!st->needs_adjoint) break;
         r->p->kernels->permute(phi, r->v->cycles + st->first_cell, st->n_cells, true);
         r->p->kernels->permute(lambda, r->v->cycles + st->first_cell, st->n_cells, true);
         break;
