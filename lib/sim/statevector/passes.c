@@ -450,6 +450,7 @@ static size_t passes_add_pass(struct qr_sim_plan *p, struct layout *l, const boo
     if (p->structured && whole) passes_restore_order(p, l);
     pass.last_offset = passes_add_offsets(p, pass.tile, l->order);
     pass.n_steps = (uint32_t)v->n_steps - pass.first_step;
+    for (size_t i = 0; i < v->n_passes; i++) pass.reached |= v->passes[i].tile;
     v->passes = qr_xreallocarray(v->passes, v->n_passes + 1, sizeof *v->passes);
     v->passes[v->n_passes++] = pass;
     return n;

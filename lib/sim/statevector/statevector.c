@@ -22,10 +22,15 @@ static void statevector_slot_buffers(struct qr_buffers *r, const struct qr_sim_p
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->bad_z, &s->bad_z);
 }
 
+/* Threads that a workspace has buffers for, about three tiles each: those of this machine, two at
+ * least, and up to four, which a larger pod may have, if that is 5 % of the two state vectors at
+ * most. */
 static unsigned statevector_slot_count(const struct qr_sim_plan *p) {
-    if (p->statevector->tile_bits == p->cell_bits) return 1;
-    unsigned cpus = qr_cpu_limit();
-    return cpus < 4 ? 4 : cpus;
+    unsigned n = qr_cpu_limit();
+    size_t n_tiles = (size_t)1 << (p->cell_bits - p->statevector->tile_bits);
+    if (n_tiles == 1) return 1;
+    while (n < 2 || (n < 4 && 3 * (n + 1) <= n_tiles / 10)) n++;
+    return n;
 }
 
 static void statevector_buffers(struct qr_buffers *r, struct qr_sim_workspace *workspace) {

@@ -8,11 +8,19 @@ static double state_cells(const struct qr_sim_plan *p) {
     return (double)(UINT64_C(1) << p->cell_bits);
 }
 
-/* Cells that a step acts on: those that satisfy its controls; controls on lanes are ignored. */
-static double step_cells(const struct qr_sim_plan *p, const struct qr_plan_step *st) {
-    int controls =
-        __builtin_popcountll(st->target.controls) + __builtin_popcountll(st->outer_controls);
-    return state_cells(p) / (double)(UINT64_C(1) << controls);
+/* Cells of the tiles that differ in these bits outside them. */
+static double pass_cells(const struct qr_sim_plan *p, uint64_t outside) {
+    return (double)(UINT64_C(1) << (p->statevector->tile_bits +
+                                    (unsigned)__builtin_popcountll(outside)));
+}
+
+/* Cells that a matrix acts on: those that satisfy its controls; controls on lanes are ignored. */
+static double step_cells(const struct qr_sim_plan *p, const struct qr_plan_step *st,
+                         uint64_t outside) {
+    if (st->outer_values & ~outside) return 0;
+    int controls = __builtin_popcountll(st->target.controls) +
+                   __builtin_popcountll(st->outer_controls & outside);
+    return pass_cells(p, outside) / (double)(UINT64_C(1) << controls);
 }
 
 static struct qr_report_sparsity step_sparsity(const struct qr_report_build *b,
@@ -23,12 +31,8 @@ static struct qr_report_sparsity step_sparsity(const struct qr_report_build *b,
 }
 
 /* Moves one state into the tiles of a pass, or back; exchanges lanes inside tiles. */
-static void tile_move_cost(const struct qr_sim_plan *p, struct qr_sim_stage *s) {
-    if (p->statevector->tile_bits < p->cell_bits)
-        s->bytes += 2 * state_cells(p) * (double)p->cell_bytes;
-}
-static void transpose_cost(const struct qr_sim_plan *p, struct qr_sim_stage *s) {
-    s->bytes += 2 * state_cells(p) * (double)p->cell_bytes;
+static void tile_move_cost(const struct qr_sim_plan *p, struct qr_sim_stage *s, double cells) {
+    if (p->statevector->tile_bits < p->cell_bits) s->bytes += 2 * cells * (double)p->cell_bytes;
 }
 
 /* Operations of a one-qubit gate on a cell. */
@@ -77,15 +81,20 @@ static double phase_operations(const struct qr_sim_plan *p, const struct qr_plan
 
 /* Operations on one state and, backward, on two; states: how many are read and written. */
 static void step_cost(struct qr_report_build *b, struct qr_sim_stage *s,
-                      const struct qr_plan_step *st, bool back) {
+                      const struct qr_plan_step *st, uint64_t outside, bool back) {
     const struct qr_sim_plan *p = b->p;
-    double cells = state_cells(p), cell = (double)p->cell_bytes, states = back ? 2 : 1;
+    double cells = pass_cells(p, outside), cell = (double)p->cell_bytes, states = back ? 2 : 1;
     bool apply = !back || st->needs_adjoint;
+    if (st->transpose) {
+        s->bytes += states * 2 * cells * cell;
+        return;
+    }
     switch (st->kind) {
     case QR_FUSED_MATRIX:
-        if (back && st->cross) qr_cost_cross(s, step_cells(p, st), p->cell_bytes);
+        if (back && st->cross) qr_cost_cross(s, step_cells(p, st, outside), p->cell_bytes);
         if (apply)
-            qr_cost_apply(s, states * step_cells(p, st), step_sparsity(b, st, back), p->cell_bytes);
+            qr_cost_apply(s, states * step_cells(p, st, outside), step_sparsity(b, st, back),
+                          p->cell_bytes);
         break;
     case QR_FUSED_ROTATION:
         if (back && st->cross) qr_cost(s, cells * rotation_cross(b, st), 0);
@@ -112,12 +121,11 @@ static void statevector_forward_cost(struct qr_report_build *b, struct qr_sim_st
     const struct qr_statevector *v = p->statevector;
     for (size_t i = first; i < end; i++) {
         const struct qr_plan_pass *pass = &v->passes[i];
-        for (int way = 0; way < 2; way++) tile_move_cost(p, s);
+        uint64_t outside = qr_pass_outside(p, i, false);
+        for (int way = 0; way < 2; way++) tile_move_cost(p, s, pass_cells(p, outside));
         for (const struct qr_plan_step *st = v->steps + pass->first_step;
-             st < v->steps + pass->first_step + pass->n_steps; st++) {
-            if (st->transpose) transpose_cost(p, s);
-            else step_cost(b, s, st, false);
-        }
+             st < v->steps + pass->first_step + pass->n_steps; st++)
+            step_cost(b, s, st, outside, false);
     }
 }
 
@@ -139,21 +147,17 @@ static void statevector_backward_cost(struct qr_report_build *b) {
         qr_report_stage(b, "back", "cross matrices and adjoints, on phi and lambda");
     for (size_t i = 0; i < v->n_passes; i++) {
         const struct qr_plan_pass *pass = &v->passes[i];
+        uint64_t outside = qr_pass_outside(p, i, true);
         if (pass->first_step + pass->n_steps <= v->first_cross) continue;
         for (int state = 0; state < 2; state++) {
-            if (state == 0 || i + 1 < v->n_passes || !v->tiles_observe) tile_move_cost(p, s);
+            double moved = pass_cells(p, outside);
+            if (state == 0 || i + 1 < v->n_passes || !v->tiles_observe) tile_move_cost(p, s, moved);
             /* The result of the last pass is not read. */
-            if (pass->first_step > v->first_cross) tile_move_cost(p, s);
+            if (pass->first_step > v->first_cross) tile_move_cost(p, s, moved);
         }
-    }
-    for (const struct qr_plan_step *st = v->steps + v->first_cross; st < v->steps + v->n_steps;
-         st++) {
-        if (st->transpose) {
-            transpose_cost(p, s);
-            transpose_cost(p, s);
-            continue;
-        }
-        step_cost(b, s, st, true);
+        for (const struct qr_plan_step *st = v->steps + pass->first_step;
+             st < v->steps + pass->first_step + pass->n_steps; st++)
+            if ((size_t)(st - v->steps) >= v->first_cross) step_cost(b, s, st, outside, true);
     }
 }
 

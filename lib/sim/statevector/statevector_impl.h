@@ -8,8 +8,8 @@
 
 enum {
     QR_PIECE_CELLS = 1024, /* cells of one piece of a read-out: one term each */
-    /* largest state that is kept after the fixed gates */
-    QR_START_MAX_BYTES = 1 << 26,
+    /* Largest state that is kept after the fixed gates; larger ones take two vectors only. */
+    QR_START_MAX_BYTES = 1 << 22,
 };
 
 /* ---- the plan ---- */
@@ -55,7 +55,8 @@ struct qr_plan_step {
 
 struct qr_plan_pass {
     uint32_t first_step, n_steps;
-    uint64_t tile; /* cell bits of the tile */
+    uint64_t tile;    /* cell bits of the tile */
+    uint64_t reached; /* of the tiles before: amplitudes with other bits are 0 at the start */
     /* offsets of the tile's cells (qr_cell_at) by their positions before the first step, and after
      * the last one; unused if the tile is the whole state */
     uint32_t first_offset, last_offset;
@@ -118,6 +119,15 @@ struct qr_statevector {
 /* passes.c: orders fused gates into passes; sets the bits of all qubits and read-outs. */
 void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size_t n_obs);
 
+/* Cell bits in which the tiles differ that a pass works on. Amplitudes that are 0 need no gates;
+ * but the first pass after the fixed gates copies them, and backward they are not 0, because gates
+ * whose adjoint is not needed are not undone. */
+static inline uint64_t qr_pass_outside(const struct qr_sim_plan *p, size_t pass, bool backward) {
+    const struct qr_statevector *v = p->statevector;
+    bool all = backward || (v->first_pass && pass == v->first_pass);
+    uint64_t bits = ((UINT64_C(1) << p->cell_bits) - 1) & ~v->passes[pass].tile;
+    return all ? bits : bits & v->passes[pass].reached;
+}
 /* NULL: cells lie in order */
 static inline const uint16_t *qr_step_order(const struct qr_sim_plan *p,
                                             const struct qr_plan_step *st) {
@@ -188,6 +198,7 @@ struct qr_sweep {
     uint32_t sample[QR_LANES]; /* index in the micro-batch of each lane's sample */
     bool gradient;             /* keep states before branches */
     const struct qr_plan_pass *pass;
+    uint64_t outside;        /* qr_pass_outside() */
     unsigned char *from;     /* state that a pass reads: ws->phi or ws->start */
     const double *direction; /* n * n_readouts, of the group */
     double scale[QR_LANES];  /* of each lane; 0 in empty lanes */

@@ -93,12 +93,11 @@ static uint64_t deposit_bits(uint64_t i, uint64_t mask) {
 }
 
 static uint64_t tile_base(const struct qr_sweep *r, size_t tile) {
-    uint64_t all = (UINT64_C(1) << r->p->cell_bits) - 1;
-    return deposit_bits(tile, all & ~r->pass->tile);
+    return deposit_bits(tile, r->outside);
 }
 
 static size_t tile_count(const struct qr_sweep *r) {
-    return (size_t)1 << (r->p->cell_bits - r->v->tile_bits);
+    return (size_t)1 << __builtin_popcountll(r->outside);
 }
 
 /* Prefetch of the tile that this thread processes next; lambda NULL: one vector. */
@@ -272,9 +271,14 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
 
 /* ---- sweeps ---- */
 
+static void sweep_set_pass(struct qr_sweep *r, size_t pass, bool backward) {
+    r->pass = &r->v->passes[pass];
+    r->outside = qr_pass_outside(r->p, pass, backward);
+}
+
 static void forward_passes(struct qr_sweep *r, size_t first, size_t end) {
     for (size_t i = first; i < end; i++) {
-        r->pass = &r->v->passes[i];
+        sweep_set_pass(r, i, false);
         qr_sweep_items(r, tile_count(r), forward_tile);
         r->from = r->ws->phi;
     }
@@ -289,7 +293,7 @@ static void clear_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *sl
 /* Sets phi to |0...0>; applies the fixed gates if their state is kept. */
 static void sweep_start_state(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
-    qr_sweep_items(r, tile_count(r), clear_item);
+    qr_sweep_items(r, (size_t)1 << (p->cell_bits - r->v->tile_bits), clear_item);
     for (unsigned l = 0; l < (p->lanes_are_samples ? QR_LANES : 1); l++)
         qr_element_set(p, r->ws->phi, l, 1);
     if (!r->v->first_pass) return;
@@ -311,7 +315,7 @@ void qr_sweep_forward(struct qr_sweep *r) {
 
 void qr_sweep_backward(struct qr_sweep *r) {
     for (size_t i = r->v->n_passes; i-- > 0;) {
-        r->pass = &r->v->passes[i];
+        sweep_set_pass(r, i, true);
         if (r->pass->first_step + r->pass->n_steps <= r->v->first_cross) break;
         qr_sweep_items(r, tile_count(r), backward_tile);
     }
