@@ -4,6 +4,8 @@ samples with respect to the circuit's weights (and the head's, where a program c
 anyway). The numbers are the same every time."""
 import collections
 import csv
+import fractions
+import itertools
 import json
 import math
 import os
@@ -49,6 +51,7 @@ CASES = [  # name, qubits, batch, repetitions, who; who "2": qring and TensorFlo
     ("brickwork-10", 16, 1, 11, ("2",) + STATES),
     ("brickwork-10", 20, 1, 5, STATES),
     ("qaoa-8", 20, 1, 5, STATES),
+    ("uccsd-6", 12, 1, 3, STATES),
     ("qcnn-exact", 8, 1, 5, ("mixed", "aer")),
     ("qcnn-trajectories", 8, 1, 3, ("tfq", "2", "noiseless", "qsim", "aer")),
     ("qcnn-shots", 8, 1, 3, ("tfq", "2", "qsim", "aer")),
@@ -151,6 +154,36 @@ def brickwork(n, depth):
     return gates, [" + ".join("Z%d" % q for q in range(n))]
 
 
+# Excitations by gates on real amplitudes (arXiv:2104.05695): of one electron from qubit 0 to 1, and of two from 0 and 1 to 2 and 3. RY has a part
+# of the angle
+SINGLE = "CNOT 0 1, RY 0 1/2, CNOT 1 0, RY 0 -1/2, CNOT 1 0, CNOT 0 1"
+DOUBLE = ("CNOT 2 3, CNOT 0 2, H 3, H 0, CNOT 2 3, CNOT 0 1, RY 1 1/8, RY 0 -1/8, CNOT 0 3, H 3, CNOT 3 1, RY 1 1/8, RY 0 -1/8, CNOT 2 1, "
+          "CNOT 2 0, RY 1 -1/8, RY 0 1/8, CNOT 3 1, H 3, CNOT 0 3, RY 1 -1/8, RY 0 1/8, CNOT 0 1, CNOT 2 0, H 0, H 3, CNOT 0 2, CNOT 2 3")
+
+
+def excitation(words, qubits, weight):
+    for word in words.split(", "):
+        name, *at = word.split()
+        if name == "RY":
+            yield Gate(name, (qubits[int(at[0])],), weight=weight, scale=float(fractions.Fraction(at[1])))
+        else:
+            yield Gate(name, tuple(qubits[int(q)] for q in at))
+
+
+def uccsd(n, electrons):
+    """All excitations of one and of two electrons that keep the spin (q mod 2), an angle each, between occupied qubits, which have RY before, and
+    the others. The read-out is the energy of electrons that hop and repel each other."""
+    low, high = range(electrons), range(electrons, n)
+    gates = [Gate("RY", (q,), weight=q) for q in low]
+    pairs = [(i, a) for i in low for a in high if i % 2 == a % 2]
+    fours = [(i, j, a, b) for i, j in itertools.combinations(low, 2) for a, b in itertools.combinations(high, 2)
+             if sorted((i % 2, j % 2)) == sorted((a % 2, b % 2))]
+    for k, qubits in enumerate(pairs + fours):
+        gates += excitation(SINGLE if len(qubits) == 2 else DOUBLE, qubits, electrons + k)
+    hops = ["%s%d Z%d %s%d" % (p, q, q + 1, p, q + 2) for q in range(n - 2) for p in "XY"]
+    return gates, [" + ".join(hops + ["Z%d Z%d" % (q, q + 1) for q in range(0, n, 2)])]
+
+
 def as_json(gate):
     """A gate in a job's words"""
     name = gate.name[1:] if gate.name in ("RXX", "RYY", "RZZ") else gate.name
@@ -171,7 +204,7 @@ def model_of(name, n):
         layer = dict(NOISY.get(name, {}), layer="quantum", circuit=circuit, readouts=["Z%d" % q for q in left])
         return layer, 2, [8, 1] if size == "hybrid" else []
     kinds = {"qaoa": qaoa, "ising": ising, "brickwork": brickwork, "layers": lambda n, k: layers(n, k, False),
-             "data-layers": lambda n, k: layers(n, k, True), "cnot-layers": lambda n, k: layers(n, k, False, "CNOT")}
+             "data-layers": lambda n, k: layers(n, k, True), "cnot-layers": lambda n, k: layers(n, k, False, "CNOT"), "uccsd": uccsd}
     gates, readouts = kinds[kind](n, int(size))
     circuit = {"qubits": n, "gates": [as_json(g) for g in gates]}
     return {"layer": "quantum", "circuit": circuit, "readouts": readouts}, 2 * math.pi, []
