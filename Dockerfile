@@ -1,36 +1,40 @@
 # The image of qring, from a checkout:
 #   docker build -t qring .          or  buildah bud -t qring .
+#   docker buildx build --platform linux/amd64,linux/arm64 .          cross-compiles the other architecture, without emulation
 # Three stages: build (compiles, and collects the files of the image in /image), test (a few unit tests; the programs start with these files
-# alone), run (two programs, their shared libraries, CA certificates, licences, list of contents). The same base, packages and sources give
-# the same bytes: SOURCE_DATE_EPOCH and `buildah bud --timestamp` fix the times (`make image` passes both).
+# alone; nothing of another architecture), run (two programs, their shared libraries, CA certificates, licences, list of contents). The same
+# base, packages and sources give the same bytes: SOURCE_DATE_EPOCH and `buildah bud --timestamp` fix the times (`make image` passes both).
 ARG BASE=debian:13-slim
 
-FROM ${BASE} AS build
-ENV DEBIAN_FRONTEND=noninteractive
+FROM --platform=$BUILDPLATFORM ${BASE} AS build
 WORKDIR /src
+ARG TARGETARCH
 COPY tests/deps tests/deps
-RUN apt-get update -q && apt-get install -q -y --no-install-recommends gcc libc6-dev make ca-certificates \
-    && tests/deps install build && rm -rf /var/lib/apt/lists/*
+COPY tests/image/toolchain tests/image/toolchain
+RUN tests/image/toolchain "$TARGETARCH" install
 COPY Makefile Makefile
 COPY proto proto
 COPY deploy/jobs deploy/jobs
 COPY lib lib
 COPY cmd cmd
-RUN make -j"$(nproc)" all
+RUN tests/image/toolchain "$TARGETARCH" make -j"$(nproc)" all
 COPY LICENSE LICENSE
 COPY tests/image tests/image
 ARG SOURCE_DATE_EPOCH=0
 # Another value rebuilds the following layers instead of using the cache.
 ARG AGAIN=
-RUN tests/image/gather /image
+RUN tests/image/toolchain "$TARGETARCH" tests/image/gather /image
 
 FROM build AS test
+ARG TARGETARCH
 COPY tests tests
 ARG TESTS="test_base_limits test_exact_integer test_sim_golden"
-RUN set -e; for t in ${TESTS}; do make -s B=build/release "build/release/tests/unit/$t"; "build/release/tests/unit/$t"; done
-RUN for p in qring qringd; do chroot --userspec=65532:65532 /image "/usr/bin/$p" --version || exit 1; done
+RUN set -e; [ "${TARGETARCH:-$(dpkg --print-architecture)}" = "$(dpkg --print-architecture)" ] || exit 0; \
+    for t in ${TESTS}; do make -s B=build/release "build/release/tests/unit/$t"; "build/release/tests/unit/$t"; done; \
+    for p in qring qringd; do chroot --userspec=65532:65532 /image "/usr/bin/$p" --version; done
 
 FROM scratch AS run
+ARG TARGETARCH
 # These affect the digest, so they must be arguments of this stage for the cache.
 ARG SOURCE_DATE_EPOCH=0
 ARG VERSION=0
