@@ -25,9 +25,9 @@ PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl expat hdf5 li
 # ---- required packages: gcc, make and git are assumed, tests/deps lists the others ----
 goals    := $(or $(MAKECMDGOALS),all)
 WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler interop-qasm interop-cirq chart e2e-api e2e cluster wheel image-python,$(goals)),test,build)))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter release release-twice,$(goals)),release,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler interop-qasm interop-cirq chart e2e-api e2e cluster wheel image-python,$(goals)),test,build))))
 missing  := $(if $(filter-out help clean deps hooks manifests debian12 debian13,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist wheel python xla debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image image-python interop interop-gcs interop-s3 interop-profiler interop-qasm interop-cirq manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run install dist release release-twice wheel python xla debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image image-python interop interop-gcs interop-s3 interop-profiler interop-qasm interop-cirq manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -145,6 +145,15 @@ debian13:
 ## make dist         build/dist/qring-VERSION.tar.gz of the last commit, built and installed once as a check
 dist:
 	$(Q)tests/install/dist
+
+## make release      build/dist/VERSION: image for amd64 and arm64, chart, wheels, tarball, SPDX list, checksums; runs both images (root, 10 min)
+release: $(progs)
+	$(Q)tests/install/release
+	$(Q)tests/install/release_check
+
+## make release-twice  build a release in two clones and compare the checksums (root, 20 min)
+release-twice:
+	$(Q)tests/install/twice
 
 ## make run          train the tutorial's model with two workers on loopback, into out/qcnn
 run: all

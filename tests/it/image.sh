@@ -12,22 +12,11 @@ unset TF_CONFIG QRING_HTTP_PORT
 [ -n "${QR_IMAGE_INSIDE:-}" ] || { skip "containers with limits need root and a mount namespace"; end; }
 for tool in buildah podman runc mmdebstrap iptables unshare mount; do command -v $tool >/dev/null || { fail "no $tool: make deps"; end; }; done
 
-store=$(mktemp -d /tmp/qring-image-XXXXXX)
-export QR_STORE=$store
-b() { buildah --root "$store/root" --runroot "$store/run" "$@"; }
-clean() {
-    grep -o " $store/[^ ]*" /proc/self/mounts | sort -r | while read -r m; do umount -l "$m" 2>/dev/null; done
-    rm -rf "$store"
-}
-trap clean EXIT
-trap 'exit 143' TERM INT
-tests/image/conf "$store/podman" >"$store/containers.conf"
-export CONTAINERS_CONF="$store/containers.conf"
-mkdir "$store/podman" "$store/lower" "$store/upper" "$store/w" "$store/m"
+. tests/image/store
+mkdir "$store/lower" "$store/upper" "$store/w" "$store/m"
 why=$(mount -t overlay overlay -o "lowerdir=$store/lower,upperdir=$store/upper,workdir=$store/w" "$store/m" 2>&1 && umount "$store/m" 2>&1) ||
     { skip "no overlay file systems here, so no containers: $why"; end; }
 why=$(unshare -n -m sh -c 'ip link add br9 type bridge && mount -t tmpfs tmpfs /run' 2>&1) || { skip "namespaces are forbidden here, so no containers: $why"; end; }
-mkdir -p /var/lib/containers && mount -t tmpfs tmpfs /var/lib/containers # in our mount namespace: buildah keeps a cache there, whatever its storage
 cgroup=/sys/fs/cgroup; [ -d $cgroup/memory ] && cgroup=$cgroup/memory
 why=$(mkdir "$cgroup/qring-$$" 2>&1 && rmdir "$cgroup/qring-$$" 2>&1) || { skip "cgroups are read-only here, so no containers: $why"; end; }
 
@@ -54,22 +43,7 @@ check "no setuid or setgid file, nothing that others may write but /tmp" \
     sh -c "! find '$m' \( -type f -perm /6000 -o ! -type l -perm -0002 ! -path '$m/tmp' \) | grep ."
 check "programs: these two and the loader" test "$(cd "$m" && find . -type f -perm /111 ! -name '*.so*' | sort | tr '\n' ' ')" = "./usr/bin/qring ./usr/bin/qringd "
 check "no debug information in the programs" sh -c "! readelf -S '$m/usr/bin/qringd' | grep -q debug_info"
-cat >"$work/bom.py" <<'P'
-import json, os, sys
-bom, root = json.load(open(sys.argv[1])), sys.argv[2]
-assert bom["bomFormat"] == "CycloneDX" and bom["specVersion"] == "1.5"
-parts = [bom["metadata"]["component"]] + bom["components"]
-files = [p["value"] for c in parts for p in c["properties"] if p["name"] == "qring:file"]
-assert all(c["name"] and c["version"] for c in parts)
-assert len({c["bom-ref"] for c in parts}) == len(parts)
-assert sum(bool(c["licenses"]) for c in parts) > len(parts) * 2 // 3, "most packages say their licence"
-missing = [f for f in files if not os.path.isfile(root + f)]
-found = [os.path.join(d, f)[len(root):] for d, _, fs in os.walk(root) for f in fs]
-own = {"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/usr/share/qring/sbom.cdx.json"}
-extra = [f for f in found if f not in files and f not in own and not f.startswith(("/usr/share/doc/", "/usr/share/common-licenses/"))]
-assert not missing and not extra, (missing, extra)
-P
-check "the list of parts names each file, and no other" $python "$work/bom.py" "$work/first/sbom.cdx.json" "$m"
+check "the list of parts names each file, and no other" tests/image/parts "$work/first/sbom.cdx.json" "$m"
 b inspect --type image --format '{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}} {{index .OCIv1.Config.Labels "org.opencontainers.image.licenses"}}' qring >"$work/config" 2>&1
 check "user, entry point, label: $(cat "$work/config")" grep -qx '65532:65532 \[/usr/bin/qringd\] Apache-2.0' "$work/config"
 b umount look >/dev/null
