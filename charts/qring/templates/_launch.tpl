@@ -133,6 +133,9 @@ spec:
 {{- end }}
 
 {{- define "qring.trainingruntime" }}
+{{- if .root.Values.kueue.queue }}
+{{- fail "kueue.queue: Kueue reads the label of the TrainJob: leave kueue.queue empty and put kueue.x-k8s.io/queue-name there" }}
+{{- end }}
 # For clusters with Kubeflow Trainer v2: the runtime for any TrainJob that names it. The chart has no TrainJob: Helm would create it before the
 # runtime, and Trainer rejects a TrainJob without its runtime.
 apiVersion: trainer.kubeflow.org/v1alpha1

@@ -24,16 +24,26 @@ podFailurePolicy:
                  {{ untilStep 96 128 1 | join ", " }}]
 {{- end -}}
 
-{{- /* Labels and annotations of a Job: dict "root" $. */}}
+{{- /* Labels and annotations of a Job: dict "root" $, "elastic": an Indexed Job that scales while it runs. */}}
 {{- define "qring.job.metadata" -}}
 labels:
   {{- include "qring.labels" .root | nindent 2 }}
+  {{- with .root.Values.kueue.queue }}
+  kueue.x-k8s.io/queue-name: {{ . }}
+  {{- end }}
   {{- with .root.Values.labels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- with .root.Values.annotations }}
+{{- $elastic := and .elastic .root.Values.kueue.queue }}
+{{- if or $elastic .root.Values.annotations }}
 annotations:
+  {{- if $elastic }}
+  # Without it Kueue stops all pods when the Job is scaled, and queues the Job again.
+  kueue.x-k8s.io/elastic-job: "true"
+  {{- end }}
+  {{- with .root.Values.annotations }}
   {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 {{- end -}}
 
