@@ -28,14 +28,19 @@ def objects(path):
 
 
 # who runs a ring's pods, and with which restartPolicy; the training operator puts its own into the pods
-RESTARTS = {"Job": "Never", "JobSet": "Never", "TrainingRuntime": "Never", "StatefulSet": "Always", "TFJob": None}
+RESTARTS = {"Job": "Never", "JobSet": "Never", "TrainingRuntime": "Never", "ClusterTrainingRuntime": "Never", "StatefulSet": "Always", "TFJob": None}
+
+
+def jobset_of(d):
+    """The JobSet's spec in it, or None."""
+    return d["spec"] if d["kind"] == "JobSet" else d["spec"]["template"]["spec"] if d["kind"].endswith("TrainingRuntime") else None
 
 
 def job_of(d):
     """The Job's spec in it, or None."""
     if d["kind"] == "Job":
         return d["spec"]
-    within = {"JobSet": d["spec"], "TrainingRuntime": d["spec"].get("template", {}).get("spec")}.get(d["kind"])
+    within = jobset_of(d)
     return within["replicatedJobs"][0]["template"]["spec"] if within else None
 
 
@@ -49,7 +54,7 @@ def servers_of(d):
     """The template of the parameter servers in it, beside the workers'; None where they have an object of their own, or there are none."""
     if d["kind"] == "TFJob":
         return d["spec"]["tfReplicaSpecs"].get("PS", {}).get("template")
-    within = {"JobSet": d["spec"], "TrainingRuntime": d["spec"].get("template", {}).get("spec")}.get(d["kind"])
+    within = jobset_of(d)
     others = within["replicatedJobs"][1:] if within else []
     return others[0]["template"]["spec"]["template"] if others else None
 
@@ -124,7 +129,8 @@ def restricted(name, pod, restart):
         hold(name + ": termination message", c["terminationMessagePolicy"] == "FallbackToLogsOnError")
         mounts = {m["name"]: m for m in c["volumeMounts"]}
         hold(name + ": every mount has a volume", set(mounts) <= {v["name"] for v in pod["volumes"]})
-        hold(name + ": the job file is read-only", mounts["job"].get("readOnly") is True)
+        job = mounts.get("job", {}).get("readOnly")
+        hold(name + ": the job file is read-only, where there is one", job is ("/etc/qring/job.json" in c["args"] or None))
         hold(name + ": one image, by tag or digest", re.match(r"[^:@]+(:[^:@/]+|@sha256:[0-9a-f]{64})$", c["image"]))
 
 
@@ -186,13 +192,14 @@ def elsewhere(name, d, known):
     spec, pod = d["spec"], template_of(d)["spec"]
     container = pod["containers"][0]
     env = {e["name"]: e.get("value") for e in container.get("env", [])}
-    called = {"StatefulSet": "qringd", "JobSet": "qringd", "TFJob": "tensorflow", "TrainingRuntime": "node"}[d["kind"]]
+    kind = d["kind"].replace("Cluster", "")
+    called = {"StatefulSet": "qringd", "JobSet": "qringd", "TFJob": "tensorflow", "TrainingRuntime": "node"}[kind]
     hold(name + ": the container that its controller looks for", [c["name"] for c in pod["containers"]] == [called])
     hold(name + ": a bucket for checkpoints, since pods have nothing in common", any(a.startswith("--weights=gs://") for a in container["args"]))
     ring_name = name[:-3] if serves(d) else name
     peers = {"StatefulSet": ring_name + "-{i}.%s:2222" % ring_name, "JobSet": name + "-workers-0-{i}.%s:2222" % name,
              "TFJob": name + "-worker-{i}:2222" if "PS" in spec.get("tfReplicaSpecs", {}) else None, # else by TF_CONFIG
-             "TrainingRuntime": "$(JOBSET_NAME)-node-0-{i}.$(JOBSET_NAME):2222"}[d["kind"]]
+             "TrainingRuntime": "$(JOBSET_NAME)-node-0-{i}.$(JOBSET_NAME):2222"}[kind]
     hold(name + ": peers by the names that the controller gives", env.get("QRING_PEER_TEMPLATE") == peers)
     if d["kind"] == "StatefulSet":
         service = known["Service", spec["serviceName"]]["spec"]
@@ -205,7 +212,7 @@ def elsewhere(name, d, known):
         hold(name + ": codes decide, and all must end", worker["restartPolicy"] == "ExitCode" and spec["successPolicy"] == "AllWorkers")
         hold(name + ": the operator's port", container["ports"][0] == {"name": "tfjob-port", "containerPort": 2222})
     else:
-        within = spec if d["kind"] == "JobSet" else spec["template"]["spec"]
+        within = jobset_of(d)
         hold(name + ": 1-127 end it", within["failurePolicy"]["rules"] == [
             {"name": "permanent", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}])
         job = job_of(d)

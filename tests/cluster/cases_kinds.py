@@ -30,6 +30,16 @@ def case_trainjob():
     remove(objects)
 
 
+def case_runtime():
+    """A TrainJob of four lines, by a ClusterTrainingRuntime."""
+    ring = TrainJob("trainjob-cluster", TRAIN)
+    ring.folder = here.space + "/qcnn"
+    objects = with_secret(read("clustertrainingruntime.yaml", ring.bucket) + read("trainjob-cluster.yaml", ring.bucket), "qring")
+    apply(objects)
+    ends(ring, "tutorial")
+    remove(objects)
+
+
 def case_statefulset():
     ring = StatefulSet("statefulset", TRAIN)
     objects = with_secret(big(read("statefulset.yaml", ring.bucket, QRING_EPOCHS=epochs)))

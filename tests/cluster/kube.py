@@ -8,6 +8,7 @@ import urllib.request
 import yaml
 
 GROUPS = {"v1": "/api/v1"}
+CLUSTER_WIDE = ("ClusterQueue", "ClusterTrainingRuntime", "CustomResourceDefinition", "Namespace", "ResourceFlavor")
 PLURALS = {"Endpoints": "endpoints", "NetworkPolicy": "networkpolicies"}
 
 
@@ -44,7 +45,7 @@ class Api:
         return "".join([group, "/namespaces/" + namespace if namespace else "", "/", plural, "/" + name if name else ""])
 
     def path_of(self, d):
-        cluster_wide = d["kind"] in ("CustomResourceDefinition", "Namespace")
+        cluster_wide = d["kind"] in CLUSTER_WIDE
         namespace = None if cluster_wide else d["metadata"].get("namespace", "default")
         return self.path(d["apiVersion"], d["kind"], namespace, d["metadata"]["name"])
 

@@ -1,10 +1,8 @@
 """The objects of a manifest, for this cluster: read, changed where the test must, applied in the case's namespace, removed."""
 import yaml
 
-from kube import until
+from kube import CLUSTER_WIDE, until
 from world import METADATA, STORE, api, check, here, manifests, run, secret
-
-CLUSTER_WIDE = ("CustomResourceDefinition", "Namespace")
 
 
 def pod_specs(value):
@@ -72,8 +70,8 @@ def remove(objects):
     gone()
 
 
-def with_secret(objects):
-    return [yaml.safe_load(secret())] + objects
+def with_secret(objects, name="qcnn"):
+    return [yaml.safe_load(secret(name))] + objects
 
 
 def bucket_rules(objects):

@@ -10,6 +10,7 @@ from world import Stop, api, check, fetch, here, pod_path, run, say, stored, wor
 
 class Ring:
     kind = None # its apiVersion and kind
+    folder = "qcnn" # in the bucket, of weights and checkpoints
     servers = 0 # members beside the workers, in every pod's count
     patience = 8 # seconds from the last pod being ready to the first steps
 
@@ -82,7 +83,7 @@ class Ring:
         check("%s: %s: it is not over yet (QR_EPOCHS)" % (self.name, what), not self.latest().get("done"), stop=True)
 
     def latest(self):
-        return json.loads(stored(self.bucket, "qcnn/weights.checkpoints/LATEST") or "{}")
+        return json.loads(stored(self.bucket, self.folder + "/weights.checkpoints/LATEST") or "{}")
 
     def after_ready(self):
         """Seconds since the last pod was ready; 0: one is not yet."""
@@ -227,7 +228,7 @@ def ends(ring, folder, seconds=900):
     check("%s: done" % ring.name, latest.get("done"))
     check("%s: digest %s, qring run %s" % (ring.name, latest.get("digest"), want), latest.get("digest") == want)
     with open(folder + "/weights.h5", "rb") as f:
-        check("%s: the weights in the bucket are those of qring run" % ring.name, stored(ring.bucket, "qcnn/weights.h5") == f.read())
+        check("%s: the weights in the bucket are those of qring run" % ring.name, stored(ring.bucket, ring.folder + "/weights.h5") == f.read())
     ring.row["digest"] = latest.get("digest", "")[:8] + (" =" if latest.get("digest") == want else " other")
     ring.row["seconds"] = "%.0f" % (time.monotonic() - ring.began)
     pauses = ", pauses " + " ".join("%.2f" % p for p in ring.pauses) if ring.pauses else ""

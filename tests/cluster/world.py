@@ -65,8 +65,8 @@ def qring(*args):
     return run(os.environ["QR_BIN"] + "/qring", *args)
 
 
-def secret():
-    return qring("certs", "qcnn", "--secret", "--namespace", here.space)
+def secret(name="qcnn"):
+    return qring("certs", name, "--secret", "--namespace", here.space)
 
 
 def fetch(url, token=None):

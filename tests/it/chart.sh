@@ -11,8 +11,8 @@ tests/chart/tools helm3 >"$work/helm" 2>"$work/helm.log" & # compiling takes two
 compiling=$!
 check "the chart's README is what values.yaml says" tests/chart/readme
 check "the chart's job file is deploy/jobs/qcnn.json" cmp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
-rendered="qcnn infer sweep statefulset jobset tfjob-restarts tfjob-ps tfjob-evaluator trainjob" # by make manifests
-manifests=$(for f in $rendered tfjob tensorboard; do printf 'deploy/jobs/%s.yaml ' "$f"; done)
+rendered="qcnn infer sweep statefulset jobset tfjob-restarts tfjob-ps tfjob-evaluator trainjob clustertrainingruntime" # by make manifests
+manifests=$(for f in $rendered tfjob tensorboard trainjob-cluster; do printf 'deploy/jobs/%s.yaml ' "$f"; done)
 
 . tests/chart/common
 if [ -n "$py_exe" ]; then
@@ -28,6 +28,8 @@ if [ -n "$py_exe" ]; then
     misspelt deploy/jobs/jobset.yaml replicatedJobs maxRestarts onJobFailureReasons enableDNSHostnames backoffLimitPerIndex secretName
     misspelt deploy/jobs/tfjob-restarts.yaml successPolicy restartPolicy containerPort topologySpreadConstraints
     misspelt deploy/jobs/trainjob.yaml mlPolicy numNodes runtimeRef failurePolicy fieldRef onExitCodes
+    misspelt deploy/jobs/clustertrainingruntime.yaml mlPolicy replicatedJobs fieldPath
+    misspelt deploy/jobs/trainjob-cluster.yaml runtimeRef
     misspelt deploy/jobs/tensorboard.yaml ipBlock strategy targetPort
     sed 's/replicas: 2$/replicas: two/' deploy/jobs/tfjob.yaml >"$work/typo.yaml"
     if [ -n "$kubeconform" ]; then
@@ -69,6 +71,11 @@ deploy/jobs/tfjob-ps.yaml|qcnn-ps|QRING_INDEX=0 TF_CONFIG='$sparse{"type":"ps","
 deploy/jobs/tfjob-evaluator.yaml|qcnn|TF_CONFIG='$judged{"type":"worker","index":0}}'|"role":"worker" "index":0 "peers":["w:2222"]
 deploy/jobs/tfjob-evaluator.yaml|qcnn-eval|TF_CONFIG='$judged{"type":"evaluator","index":0}}'|"role":"evaluator" "index":null "address":"e:2222"
 T
+    printf 'JOB_COMPLETION_INDEX=1 %s --replicas=2 --print-identity\n' "$(in_pod deploy/jobs/clustertrainingruntime.yaml qring 1 "$job")" >"$work/who.sh"
+    check "a pod of a TrainJob by the cluster's runtime starts" run_in 60 "$work/who.log" sh "$work/who.sh"
+    for words in '"source":"job_index"' '"index":1' '"peers":["qring-node-0-0.qring:2222","qring-node-0-1.qring:2222"]'; do
+        check "a pod of a TrainJob by the cluster's runtime says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"
+    done
     printf 'hostname qcnn-1 && %s --print-identity\n' "$(in_pod deploy/jobs/statefulset.yaml qcnn 1 "$job")" >"$work/who.sh"
     if unshare -U -r -u true 2>/dev/null; then
         check "a pod of statefulset.yaml starts" run_in 60 "$work/who.log" unshare -U -r -u sh "$work/who.sh"

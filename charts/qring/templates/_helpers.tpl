@@ -41,6 +41,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{ .Values.serviceAccount.name | default (include "qring.name" .) }}
 {{- end -}}
 
+{{- /* Not empty if the pods run in any namespace, where none of the chart's objects are. */}}
+{{- define "qring.shared" -}}
+{{- if and (eq .Values.mode "train") (eq .Values.launch "clustertrainingruntime") }}yes{{ end -}}
+{{- end -}}
+
 {{- define "qring.weights" -}}
 {{ .Values.weights | default "/out/weights.h5" }}
 {{- end -}}
@@ -80,7 +85,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- /* Value of --progress-to. */}}
 {{- define "qring.progress" -}}
 {{- if eq .Values.progressTo "annotations" -}}
-{{- if eq .Values.launch "trainingruntime" -}}
+{{- if hasSuffix "trainingruntime" .Values.launch -}}
 {{- fail "progressTo: a TrainJob is told by Kubeflow Trainer's own server (its gate TrainJobStatus): leave progressTo empty" -}}
 {{- end -}}
 {{ .Values.launch }}/{{ include "qring.name" . }}

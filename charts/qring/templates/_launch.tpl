@@ -132,14 +132,34 @@ spec:
     fieldRef: {fieldPath: "metadata.labels['training.kubeflow.org/replica-index']"}
 {{- end }}
 
+{{- define "qring.clustertrainingruntime" }}
+{{- if not (has .root.Values.tls.mode (list "secret" "none")) }}
+{{- fail (printf "tls.mode=%s: the pods of a ClusterTrainingRuntime run in any namespace: set tls.mode=secret and create its Secret in each, or none" .root.Values.tls.mode) }}
+{{- end }}
+{{- if .root.Values.job }}
+{{- fail "job: a ClusterTrainingRuntime has no ConfigMap in the TrainJob's namespace: leave job empty and set QRING_JOB in the TrainJob" }}
+{{- end }}
+{{- if .root.Values.evaluator }}
+{{- fail "evaluator: it has no place in the TrainJob's namespace: leave evaluator off and start qringd --role=evaluator there" }}
+{{- end }}
+{{- include "qring.trainingruntime" . }}
+{{- end }}
+
 {{- define "qring.trainingruntime" }}
 {{- if .root.Values.kueue.queue }}
 {{- fail "kueue.queue: Kueue reads the label of the TrainJob: leave kueue.queue empty and put kueue.x-k8s.io/queue-name there" }}
 {{- end }}
+{{- $shared := include "qring.shared" .root }}
+{{- if $shared }}
+# For clusters with Kubeflow Trainer v2: the runtime for TrainJobs in every namespace. Nothing of it is in those namespaces: a TrainJob names its
+# job file by QRING_JOB (default: the tutorial's model), and no number of workers is set: the ring forms with those that start within ten
+# seconds, and the others join it.
+{{- else }}
 # For clusters with Kubeflow Trainer v2: the runtime for any TrainJob that names it. The chart has no TrainJob: Helm would create it before the
 # runtime, and Trainer rejects a TrainJob without its runtime.
+{{- end }}
 apiVersion: trainer.kubeflow.org/v1alpha1
-kind: TrainingRuntime
+kind: {{ if $shared }}Cluster{{ end }}TrainingRuntime
 metadata:
   name: {{ .name }}
   {{- include "qring.job.metadata" . | nindent 2 }}
@@ -182,4 +202,10 @@ spec:
 - name: JOBSET_NAME
   valueFrom:
     fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/jobset-name']"}
+{{- if include "qring.shared" .root }}
+# For weights and logdir: gs://BUCKET/$(NAMESPACE)/$(JOBSET_NAME)/weights.h5
+- name: NAMESPACE
+  valueFrom:
+    fieldRef: {fieldPath: metadata.namespace}
+{{- end }}
 {{- end }}

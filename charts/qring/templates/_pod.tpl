@@ -55,12 +55,17 @@ labels:
   {{- with .root.Values.podLabels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- $own := not (include "qring.shared" .root) }}
+{{- if or $own .root.Values.podAnnotations }}
 annotations:
+  {{- if $own }}
   # Pod templates of a Job are immutable: with another job file Kubernetes rejects the upgrade instead of ignoring the change.
   checksum/job: {{ include "qring.job" .root | sha256sum }}
+  {{- end }}
   {{- with .root.Values.podAnnotations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- end }}
 {{- end -}}
 
 {{- /* Common spec of all pods: dict "root" $, "keep": /out may be the claim, "restart": the restartPolicy ("operator": none), "server": a
@@ -70,7 +75,9 @@ annotations:
 {{- if ne (.restart | default "Never") "operator" -}}
 restartPolicy: {{ .restart | default "Never" }}
 {{ end -}}
+{{ if or .root.Values.serviceAccount.name (not (include "qring.shared" .root)) -}}
 serviceAccountName: {{ include "qring.account" .root }}
+{{ end -}}
 automountServiceAccountToken: {{ if and (include "qring.progress.annotates" .root) (has .component (list "train" "ps")) }}true{{ else }}false{{ end }}
 enableServiceLinks: false
 terminationGracePeriodSeconds: {{ .root.Values.terminationGracePeriodSeconds }}
@@ -112,11 +119,13 @@ affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 volumes:
+  {{- if not (include "qring.shared" .root) }}
   - name: job
     configMap:
       name: {{ include "qring.name" .root }}
       items:
         - {key: job.json, path: job.json}
+  {{- end }}
   - name: out
     {{- if and .keep .root.Values.outputClaim }}
     persistentVolumeClaim:
@@ -193,9 +202,11 @@ resources:
     cpu: {{ .root.Values.cpu | quote }}
     memory: {{ .root.Values.memory }}
 volumeMounts:
+  {{- if not (include "qring.shared" .root) }}
   - name: job
     mountPath: /etc/qring
     readOnly: true
+  {{- end }}
   - name: out
     mountPath: /out
   - name: tmp

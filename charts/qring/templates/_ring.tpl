@@ -37,7 +37,9 @@ spec:
       {{- include "qring.container" . | nindent 6 }}
       command: [qringd]
       args:
+        {{- if not (include "qring.shared" .root) }}
         - /etc/qring/job.json
+        {{- end }}
         {{- if include "qring.tls.secret" .root }}
         - --tls-dir=/etc/qring/tls
         {{- else }}
@@ -70,7 +72,7 @@ spec:
         {{- end }}
         - name: QRING_PEER_TEMPLATE
           value: {{ $peers | quote }}
-        {{- if ne (.restart | default "Never") "operator" }}
+        {{- if not (or (eq (.restart | default "Never") "operator") (include "qring.shared" .root)) }}
         - name: QRING_REPLICAS
           {{- if .fixed }}
           value: {{ .replicas | quote }}
