@@ -375,7 +375,8 @@ def secret(path, folder):
 
 
 def builtin(*paths):
-    print(yaml.safe_dump_all([d for p in paths for d in objects(p) if d["apiVersion"] in ("v1", "apps/v1", "batch/v1", "networking.k8s.io/v1", "policy/v1")]))
+    print(yaml.safe_dump_all([d for p in paths for d in objects(p) if d["apiVersion"] in ("v1", "apps/v1", "batch/v1", "networking.k8s.io/v1", "policy/v1",
+                                                                             "scheduling.k8s.io/v1beta1")]))
 
 
 def closed(schema, at="values"):

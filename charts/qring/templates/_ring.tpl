@@ -28,6 +28,9 @@ spec:
   {{- if not .restart }}
   subdomain: {{ include "qring.name" .root }}
   {{- end }}
+  {{- if and .root.Values.podGroup (eq .component "train") }}
+  schedulingGroup: {podGroupName: {{ .name }}}
+  {{- end }}
   {{- with include "qring.spread" . }}
   {{- . | nindent 2 }}
   {{- end }}
