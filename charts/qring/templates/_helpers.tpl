@@ -46,6 +46,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if and (eq .Values.mode "train") (eq .Values.launch "clustertrainingruntime") }}yes{{ end -}}
 {{- end -}}
 
+{{- /* Not empty if pods read the number of workers from the ConfigMap. In a queue quota decides how many of them there are: the ring forms with
+       those that start within ten seconds, even one, and the others join it. */}}
+{{- define "qring.counted" -}}
+{{- if not (or (include "qring.shared" .) (and .Values.kueue.queue (eq .Values.launch "job"))) }}yes{{ end -}}
+{{- end -}}
+
 {{- define "qring.weights" -}}
 {{ .Values.weights | default "/out/weights.h5" }}
 {{- end -}}

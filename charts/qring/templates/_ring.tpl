@@ -75,7 +75,7 @@ spec:
         {{- end }}
         - name: QRING_PEER_TEMPLATE
           value: {{ $peers | quote }}
-        {{- if not (or (eq (.restart | default "Never") "operator") (include "qring.shared" .root)) }}
+        {{- if or .fixed (and (ne (.restart | default "Never") "operator") (include "qring.counted" .root)) }}
         - name: QRING_REPLICAS
           {{- if .fixed }}
           value: {{ .replicas | quote }}
