@@ -281,11 +281,11 @@ chart: $(progs)
 e2e-api: $(progs)
 	$(Q)tests/chart/api
 
-## make cluster      one-node Kubernetes 1.34 with the operators and this image, for kubectl (root; first time 10 min, 5 GB)
+## make cluster      one-node Kubernetes 1.34 with the operators and this image, for kubectl (root; first time 15 min, 7 GB)
 cluster: $(progs)
 	$(Q)tests/cluster/up
 
-## make e2e          all manifests, overlays and the chart on that cluster, with faults (root; 15 min, first time 25)
+## make e2e          all manifests, overlays and the chart on that cluster, with faults (root; 20 min, first time 35)
 e2e: $(progs)
 	$(Q)tests/cluster/e2e
 

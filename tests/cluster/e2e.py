@@ -9,6 +9,7 @@ import traceback
 
 import cases_job
 import cases_kinds
+import cases_kueue
 import cases_python
 import cases_tensorboard
 from kube import until
@@ -17,9 +18,9 @@ from world import Stop, api, check, counts, enter, here, lock, outside, row, say
 
 # Those that take long come first, so that nobody waits for one of them at the end.
 ORDER = ("chart", "job", "statefulset", "restarts", "jobset", "trainjob", "overlays", "tfjob", "ps", "namespace", "suspend", "tensorboard",
-         "submit", "hybrid", "sweep", "evaluator", "runtime", "refused", "lost")
-APART = ("lost",) # what stops the kubelet
-CASES = {name[5:]: case for module in (cases_job, cases_kinds, cases_python, cases_tensorboard) for name, case in vars(module).items() if name.startswith("case_")}
+         "submit", "hybrid", "sweep", "evaluator", "runtime", "refused", "kueue", "lost")
+APART = ("kueue", "lost") # what sees every pod, and what stops the kubelet
+CASES = {name[5:]: case for module in (cases_job, cases_kinds, cases_kueue, cases_python, cases_tensorboard) for name, case in vars(module).items() if name.startswith("case_")}
 done = {}
 
 

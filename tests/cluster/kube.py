@@ -8,7 +8,8 @@ import urllib.request
 import yaml
 
 GROUPS = {"v1": "/api/v1"}
-CLUSTER_WIDE = ("ClusterQueue", "ClusterTrainingRuntime", "CustomResourceDefinition", "Namespace", "ResourceFlavor")
+CLUSTER_WIDE = ("ClusterQueue", "ClusterTrainingRuntime", "CustomResourceDefinition", "Namespace", "PersistentVolume",
+                "ResourceFlavor")
 PLURALS = {"Endpoints": "endpoints", "NetworkPolicy": "networkpolicies"}
 
 

@@ -35,6 +35,7 @@ for words in 'cloud.google.com/gke-spot: "true"' 'tls-dir=/etc/qring/tls' 'weigh
     check "the GKE overlay has $words" holds tests/chart/kustomize/gke.yaml "$words"
 done
 check "the queue's name is on the Job" holds tests/chart/kustomize/kueue.yaml 'kueue.x-k8s.io/queue-name: my-queue'
+check "the picture of a run in a queue is the recorded run's" tests/cluster/draw --check
 check "nothing public: no load balancer, no node's port" sh -c "! grep -rlE 'LoadBalancer|NodePort|hostPort' deploy"
 
 # ---- deploy/gke/gke.sh ----

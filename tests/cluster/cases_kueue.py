@@ -1,0 +1,245 @@
+"""Case of tests/cluster/e2e: one run in a queue of Kueue, from 1 to 4 pods to 1, with everything else that happens to a run: resized,
+evicted, suspended, its image updated. What was sampled is tests/cluster/draw's to draw."""
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+
+import yaml
+
+from kube import Refused, until
+from objects import apply, big, bucket_rules, ours, remove
+from rings import Job, ends, evict
+from world import METADATA, STORE, api, check, epochs, here, images, pod_path, run, say, work
+
+KUEUE = "kueue.x-k8s.io/v1beta2"
+POD = 100 # thousandths of a processor that a pod requests
+TRAIN = "app.kubernetes.io/component=train"
+
+
+class Record(threading.Thread):
+    """Twice a second or more: how many pods, workers, threads and steps there are; and what is done to them, when."""
+    def __init__(self, ring, path):
+        super().__init__(daemon=True)
+        self.ring, self.space, self.path, self.lines, self.over = ring, here.space, path, [], threading.Event()
+        self.began = time.monotonic()
+
+    def line(self, **what):
+        self.lines.append({"seconds": round(time.monotonic() - self.began, 2), **what})
+
+    def run(self):
+        here.space = self.space
+        while not self.over.wait(0.4):
+            try:
+                pods = [p for p in self.ring.pods().values() if p["status"].get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]]
+            except (OSError, Refused):
+                continue
+            members, threads, steps = ([int(self.ring.sees(p, "qring_" + of) or 0) for p in pods] for of in ("members", "threads", "step"))
+            self.line(pods=len(pods), workers=max(members, default=0), threads=sum(threads), **({"step": max(steps)} if any(steps) else {}))
+
+    def event(self, what):
+        self.line(event=what)
+
+    def end(self):
+        self.over.set()
+        self.join()
+        with open(self.path, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(line) + "\n" for line in self.lines)
+
+
+def quota(pods):
+    """The queue's objects, with quota for so many pods."""
+    resource = {"name": "cpu", "nominalQuota": "%dm" % (POD * pods)}
+    return [{"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "any"}},
+            {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "shared"},
+             "spec": {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": [
+                 {"name": "any", "resources": [resource, {"name": "memory", "nominalQuota": "64Gi"}]}]}]}},
+            {"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": "my-queue"}, "spec": {"clusterQueue": "shared"}}]
+
+
+def stop(policy):
+    api.merge(api.path(KUEUE, "ClusterQueue", None, "shared"), {"spec": {"stopPolicy": policy}})
+
+
+def other(pods):
+    """Another Job of the queue, which wants so many pods at once."""
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
+           "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+           "containers": [{"name": "pause", "image": "localhost/pause:1", "imagePullPolicy": "Never", "resources": {"requests": {"cpu": "%dm" % POD}},
+                           "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}]}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "other", "labels": {"kueue.x-k8s.io/queue-name": "my-queue"}},
+            "spec": {"completions": pods, "parallelism": pods, "template": {"spec": pod}}}
+
+
+def suspended(name):
+    return api.ask("GET", api.path("batch/v1", "Job", here.space, name))["spec"].get("suspend", False)
+
+
+def container(pod):
+    return pod["status"].get("containerStatuses", [{}])[0]
+
+
+def resize(ring, record, cpu, threads):
+    """kubectl patch --subresource resize: the container goes on, and its threads follow."""
+    pod = ring.pods()[0]
+    name, before = pod["metadata"]["name"], container(pod)
+    at = time.monotonic()
+    record.event("pod 0: %s CPU" % cpu.replace("500m", "0.5"))
+    api.ask("PATCH", pod_path(name + "/resize"), {"spec": {"containers": [{"name": "qringd", "resources": {"limits": {"cpu": cpu}}}]}},
+            "application/strategic-merge-patch+json")
+    good = until(lambda: ring.sees(ring.pods()[0], "qring_threads") == threads, 60, 0.1)
+    took = time.monotonic() - at
+    after = container(ring.pods()[0])
+    check("resized to %s CPU: %d threads, not %s" % (cpu, threads, ring.sees(ring.pods()[0], "qring_threads")), good, stop=True)
+    check("resized in place", (after["containerID"], after["restartCount"]) == (before["containerID"], before["restartCount"]))
+    say("kueue: resized to %s CPU: %d threads after %.1f s" % (cpu, threads, took))
+
+
+def update(ring, record, image):
+    """kubectl set image on each pod, one after the other: a Job's template is immutable, a pod's image is not."""
+    n = len(ring.pods())
+    for index in range(n):
+        pod = ring.pods()[index]
+        before = container(pod)
+        record.event("pod %d: other image" % index)
+        api.ask("PATCH", pod_path(pod["metadata"]["name"]), {"spec": {"containers": [{"name": "qringd", "image": image}]}},
+                "application/strategic-merge-patch+json")
+        updated = lambda i=index, b=before: container(ring.pods()[i]).get("restartCount") == b["restartCount"] + 1 and \
+            "running" in container(ring.pods()[i])["state"] and container(ring.pods()[i])["imageID"] != b["imageID"]
+        check("image of pod %d is updated" % index, until(updated, 60), stop=True)
+        check("and the pod is the same", ring.pods()[index]["metadata"]["uid"] == pod["metadata"]["uid"])
+        ring.reaches(n, "image of pod %d updated" % index)
+
+
+def folder():
+    """A folder of the node for /out, which stays when the pods are gone; what makes it a claim."""
+    path = os.path.dirname(os.environ["KUBECONFIG"]) + "/kueue"
+    shutil.rmtree(path, ignore_errors=True)
+    os.mkdir(path)
+    os.chmod(path, 0o777)
+    size = {"storage": "1Gi"}
+    return path, [{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "kueue"},
+                   "spec": {"capacity": size, "accessModes": ["ReadWriteMany"], "storageClassName": "", "hostPath": {"path": path}}},
+                  {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "out"},
+                   "spec": {"resources": {"requests": size}, "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": "kueue"}}]
+
+
+def case_kueue():
+    """Kueue is installed for this case alone: its webhooks see every pod of the cluster."""
+    manifest = images + "/kueue.yaml"
+    run("ctr", "-n", "k8s.io", "images", "import", images + "/next/image.tar")
+    at = time.monotonic()
+    run("kubectl", "apply", "--server-side", "-f", manifest)
+    try:
+        ready = until(lambda: subprocess.run(["kubectl", "wait", "-n", "kueue-system", "--for=condition=Available", "deployment", "--all", "--timeout=1s"],
+                                             capture_output=True, check=False).returncode == 0, 180, 1)
+        check("Kueue is there", ready, stop=True)
+        queue = quota(1)
+        check("Kueue takes a queue", until(lambda: apply(queue) or True, 60, 1), stop=True)
+        say("kueue: installed after %.0f s" % (time.monotonic() - at))
+        try:
+            queued(queue)
+        finally: # Kueue's finalizers need Kueue
+            for name in ("qcnn", "other"):
+                api.delete(api.path("batch/v1", "Job", here.space, name), propagationPolicy="Background")
+            check("no workload is left", until(lambda: not api.list(KUEUE, "Workload", here.space), 60))
+            remove(queue)
+    finally:
+        subprocess.run(["kubectl", "delete", "-f", manifest, "--ignore-not-found", "--timeout=60s"], capture_output=True, check=False)
+
+
+def queued(queue):
+    ring = Job("kueue", TRAIN)
+    ring.row["manifest"] = "job, Kueue"
+    ring.patience = 12 # a ring without a number of workers waits ten seconds for others
+    with open("tests/chart/kustomize/kueue.yaml", encoding="utf-8") as f:
+        objects = [d for d in yaml.safe_load_all(f) if d]
+    weights = "gs://%s/qcnn/weights.h5" % ring.bucket
+    objects = bucket_rules(big(ours(objects, ring.bucket, QRING_EPOCHS=epochs, QRING_WEIGHTS=weights)))
+    out, claim = folder()
+    for d in objects:
+        if d["kind"] == "Job":
+            d["spec"].update(completions=1, parallelism=1)
+            pod = d["spec"]["template"]["spec"]
+            pod["containers"][0]["resources"]["limits"]["cpu"] = "500m"
+            pod["volumes"] = [{"name": "out", "persistentVolumeClaim": {"claimName": "out"}} if v["name"] == "out" else v for v in pod["volumes"]]
+    objects = claim + objects
+    apply(objects)
+    uid = api.find(ring.path)["metadata"]["uid"]
+    record = Record(ring, work + "/kueue.jsonl")
+    record.start()
+    try:
+        happens(ring, record, queue)
+        ends(ring, "alone")
+        record.event("done")
+    finally:
+        record.end()
+    job = api.find(ring.path)
+    check("it is the same Job, without a failed pod: %s" % job["status"], job["metadata"]["uid"] == uid and not job["status"].get("failed"))
+    whole(ring, out)
+    remove(objects)
+
+
+def happens(ring, record, queue):
+    ring.reaches(1, "admitted", "trained")
+    resize(ring, record, "2", 2)
+    time.sleep(8) # of it in the picture
+    resize(ring, record, "500m", 1)
+    time.sleep(4)
+    # More pods than there is quota: they wait, and the ring trains.
+    record.event("scaled to 4")
+    ring.scale(4)
+    gated = lambda: [p for p in api.list("v1", "Pod", here.space, TRAIN) if p["spec"].get("schedulingGates")]
+    check("three pods wait for quota", until(lambda: len(gated()) == 3, 30), stop=True)
+    at = ring.steps()
+    time.sleep(5)
+    check("the ring trains meanwhile", ring.steps() > at and ring.sees(ring.pods()[0], "qring_members") == 1)
+    record.event("quota for 4")
+    queue[:] = quota(4)
+    apply(queue)
+    ring.reaches(4, "quota for 4", "scaled")
+    record.event("pod 1 evicted")
+    ring.lose(1, 4, "evicted", "evicted", evict)
+    record.event("queue stopped")
+    stop("HoldAndDrain")
+    check("the queue is stopped: no pod is left", until(lambda: suspended("qcnn") and not ring.pods(), 60), stop=True)
+    step = ring.latest().get("step", 0)
+    time.sleep(3)
+    record.event("queue resumed")
+    stop("None")
+    ring.reaches(4, "the queue goes on")
+    check("from the checkpoint", step > 0 and all(ring.sees(p, "qring_step") >= step for p in ring.pods().values()))
+    update(ring, record, "docker.io/library/qring:next")
+    # Fewer pods: what they had goes to another Job of the queue.
+    apply([other(3)])
+    time.sleep(2)
+    check("another Job waits", suspended("other"))
+    record.event("scaled to 1")
+    at = time.monotonic()
+    ring.scale(1)
+    good = until(lambda: ring.members(1), 60)
+    if not good:
+        ring.tell()
+    check("scaled to 1: it trains alone", good, stop=True)
+    ring.row["scaled"] += " %.1f" % (time.monotonic() - at)
+    check("the other Job has its quota", until(lambda: not suspended("other"), 60))
+    api.delete(api.path("batch/v1", "Job", here.space, "other"), propagationPolicy="Background")
+    time.sleep(2)
+    resize(ring, record, "2", 2) # the rest takes less time
+    check("it is not over yet (QR_EPOCHS)", not ring.latest().get("done"))
+
+
+def whole(ring, out):
+    """What the leaders have written is one chain of steps, each once, and the undisturbed run's."""
+    with open(out + "/steps.jsonl", encoding="utf-8") as f, open(work + "/alone/steps.jsonl", encoding="utf-8") as g:
+        written, wanted = f.read(), g.read()
+    steps = [json.loads(line)["step"] for line in written.splitlines() if '"kind":"TRAIN"' in line]
+    check("each step once, in order", steps and steps == list(range(1, len(steps) + 1)))
+    check("steps.jsonl is the undisturbed run's", written == wanted)
+    env = dict(os.environ, STORAGE_EMULATOR_HOST=STORE, GCE_METADATA_HOST=METADATA)
+    got = subprocess.run([os.environ["QR_BIN"] + "/qring", "verify", out, "--checkpoints", "gs://%s/qcnn/weights.checkpoints" % ring.bucket,
+                          "--steps", "%d..%d" % (len(steps) - 9, len(steps))], capture_output=True, text=True, check=False, env=env)
+    check("qring verify: %s" % (got.stdout + got.stderr)[-800:], got.returncode == 0)
+    say("kueue: %d steps, each once; qring verify: %s" % (len(steps), got.stdout.strip().splitlines()[-1] if got.stdout else ""))
