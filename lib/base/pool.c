@@ -14,7 +14,12 @@
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "base/clock.h"
 #include "base/mem.h"
+
+/* To block and to wake up takes about as long. The loops of a gradient follow each other more
+ * closely, so threads look for the next one for this time before they block. */
+#define SPIN_NS 50000
 
 /* A loop in progress, on the stack of its caller. */
 struct pool_loop {
@@ -34,6 +39,7 @@ struct pool_thread {
 
 struct qr_pool {
     atomic_uint requested;
+    atomic_uint changes; /* broadcasts of work and done, for threads that spin */
     /* Written by the owner between loops, with the lock held: */
     atomic_uint size;
     cpu_set_t cpus;              /* affinity of the pool's owner; empty: unknown */
@@ -74,6 +80,25 @@ static void pool_run_tasks(struct pool_loop *l, unsigned worker) {
         l->task(l->ctx, i, worker);
 }
 
+/* Called with the lock held; releases it until something has changed, at most for SPIN_NS. Where
+ * threads share CPUs it would keep the others from working. */
+static void pool_spin(struct qr_pool *p) {
+    unsigned seen = atomic_load_explicit(&p->changes, memory_order_relaxed);
+    if (p->size > (unsigned)CPU_COUNT(&p->cpus)) return;
+    pthread_mutex_unlock(&p->lock);
+    int64_t until_ns = qr_now_ns(&qr_clock_monotonic) + SPIN_NS;
+    while (atomic_load_explicit(&p->changes, memory_order_relaxed) == seen &&
+           qr_now_ns(&qr_clock_monotonic) < until_ns) {
+    }
+    pthread_mutex_lock(&p->lock);
+}
+
+/* Called with the lock held. */
+static void pool_broadcast(struct qr_pool *p, pthread_cond_t *to) {
+    atomic_fetch_add_explicit(&p->changes, 1, memory_order_relaxed);
+    pthread_cond_broadcast(to);
+}
+
 /* The newest loop with indices left. */
 static struct pool_loop *pool_find_open_loop(const struct qr_pool *p) {
     struct pool_loop *l = p->newest;
@@ -90,7 +115,7 @@ static void pool_help_loop(struct qr_pool *p, struct pool_loop *l, unsigned work
     pool_run_tasks(l, worker);
     current_task.pool = NULL;
     pthread_mutex_lock(&p->lock);
-    if (--l->helpers == 0) pthread_cond_broadcast(&p->done);
+    if (--l->helpers == 0) pool_broadcast(p, &p->done);
 }
 
 /* Called with the lock held. Some kernels wake a thread on the waker's CPU, even if its previous
@@ -125,10 +150,12 @@ static void *pool_thread_main(void *arg) {
     snprintf(name, sizeof name, "qring-pool-%u", a.worker % 1000);
     pthread_setname_np(pthread_self(), name);
     pthread_mutex_lock(&p->lock);
-    while (a.worker < p->size) {
+    for (bool spun = false; a.worker < p->size;) {
         struct pool_loop *l = pool_find_open_loop(p);
         if (l) pool_help_loop(p, l, a.worker);
+        else if (!spun) pool_spin(p);
         else pool_sleep_until_work(p, a.worker);
+        spun = !l;
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -167,7 +194,7 @@ static void pool_set_size(struct qr_pool *p, unsigned size) {
         p->threads = more;
     }
     p->size = size;
-    pthread_cond_broadcast(&p->work);
+    pool_broadcast(p, &p->work);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -220,10 +247,12 @@ unsigned qr_pool_requested(const struct qr_pool *p) {
 /* Called with the lock held. Waits until all helpers have left the loop. The caller helps in inner
  * loops meanwhile, unless its own loop is an inner one. */
 static void pool_join_loop(struct qr_pool *p, struct pool_loop *l) {
-    while (l->helpers) {
+    for (bool spun = false; l->helpers;) {
         struct pool_loop *other = l->inner ? NULL : pool_find_open_loop(p);
         if (other) pool_help_loop(p, other, 0);
+        else if (!spun) pool_spin(p);
         else pthread_cond_wait(&p->done, &p->lock);
+        spun = !other;
     }
     struct pool_loop **at = &p->newest;
     while (*at != l) at = &(*at)->older;
@@ -242,8 +271,8 @@ void qr_pool_for(struct qr_pool *p, size_t n, qr_pool_task_fn task, void *ctx) {
     l.older = p->newest;
     p->newest = &l;
     pool_move_sleepers(p);
-    pthread_cond_broadcast(&p->work);
-    if (inner) pthread_cond_broadcast(&p->done);
+    pool_broadcast(p, &p->work);
+    if (inner) pool_broadcast(p, &p->done);
     pthread_mutex_unlock(&p->lock);
     if (!inner) {
         current_task.pool = p;

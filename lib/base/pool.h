@@ -8,8 +8,9 @@
  *           itself call qr_pool_for: threads without work in the outer loop help in the inner ones;
  *           if there are none, the task runs its whole inner loop. With 1 thread, or n <= 1, the
  *           caller runs everything.
- * Waiting   Idle threads block. A woken thread starts on another CPU than the caller's, if the
- *           creator of the pool may use others, and may migrate afterwards.
+ * Waiting   Idle threads look for work for 50 us if there is a CPU for each, then block. A woken
+ *           thread starts on another CPU than the caller's, if the creator of the pool may use
+ *           others, and may migrate afterwards.
  * Floats    Before the tasks of a loop, each thread asserts round-to-nearest and neither FTZ nor
  *           DAZ (a shared library built with fast-math sets them).
  * Signals   are blocked in the pool's threads, but for those of faults (SIGSEGV and the like).
