@@ -32,6 +32,7 @@ check "threads share a state vector: $(grep threads "$work/plan")" holds "$work/
 # started_worker NAME JOB FLAGS: in the background below the tree NAME.cgroup; r is its process
 started_worker() {
     name=$1 job=$2; shift 2
+    : >"$work/$name.log"
     setsid nice unshare -m "$work/inside" "$work/$name.cgroup" "$qringd" "$job" --epochs 1000000 --out "$work/$name" --checkpoint-interval 100ms --log-format json "$@" \
         >"$work/$name.log" 2>&1 </dev/null & r=$!; started="$started $r"
 }
