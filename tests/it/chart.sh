@@ -41,46 +41,46 @@ if [ -n "$py_exe" ]; then
     done
     check "the schema of the values has no room for unknown keys" says_nothing objects closed charts/qring/values.schema.json
 
-    # what a pod would run: who it is, the ring and its digest, the predictions
+    # what a pod would run: its identity, the ring and its digest, the predictions
     job=$root/deploy/jobs/qcnn.json
-    printf '%s --print-identity\n' "JOB_COMPLETION_INDEX=1 $(in_pod deploy/jobs/qcnn.yaml qcnn 1 "$job")" >"$work/who.sh"
-    check "a pod knows its index" run_in 60 "$work/who.log" sh "$work/who.sh"
+    printf '%s --print-identity\n' "JOB_COMPLETION_INDEX=1 $(in_pod deploy/jobs/qcnn.yaml qcnn 1 "$job")" >"$work/identity.sh"
+    check "a pod knows its index" run_in 60 "$work/identity.log" sh "$work/identity.sh"
     for words in '"source":"job_index"' '"index":1' '"address":"qcnn-1.qcnn:2222"' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
-        check "and says $words" holds "$work/who.log" "$words"
+        check "and says $words" holds "$work/identity.log" "$words"
     done
-    # the other ways to launch: FILE|WHAT THE CONTROLLER GIVES POD 1|WHO IT IS THEN
-    while IFS='|' read -r f with who; do
-        printf '%s %s --print-identity\n' "$with" "$(in_pod "deploy/jobs/$f.yaml" qcnn 1 "$job")" >"$work/who.sh"
-        check "a pod of $f.yaml starts" run_in 60 "$work/who.log" sh "$work/who.sh"
-        for words in $who; do check "a pod of $f.yaml says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"; done
+    # the other ways to launch: FILE|WHAT THE CONTROLLER GIVES POD 1|ITS IDENTITY THEN
+    while IFS='|' read -r f with wanted; do
+        printf '%s %s --print-identity\n' "$with" "$(in_pod "deploy/jobs/$f.yaml" qcnn 1 "$job")" >"$work/identity.sh"
+        check "a pod of $f.yaml starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
+        for words in $wanted; do check "a pod of $f.yaml says $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"; done
     done <<T
 jobset|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-workers-0-0.qcnn:2222","qcnn-workers-0-1.qcnn:2222"]
 trainjob|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-node-0-0.qcnn:2222","qcnn-node-0-1.qcnn:2222"]
 tfjob-restarts|TF_CONFIG='$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-worker-1.default.svc:2222)'|"source":"tf_config" "index":1 "peers":["qcnn-worker-0.default.svc:2222","qcnn-worker-1.default.svc:2222"]
 tfjob-restarts||"source":"single" "index":0
 T
-    # parameter servers, and workers beside them: FILE|POD|WHAT THE CONTROLLER GIVES POD 0|WHO IT IS THEN
+    # parameter servers, and workers beside them: FILE|POD|WHAT THE CONTROLLER GIVES POD 0|ITS IDENTITY THEN
     sparse='{"cluster":{"worker":{},"ps":["p:2222"]},"task":' judged='{"cluster":{"worker":["w:2222"],"evaluator":["e:2222"]},"task":'
-    while IFS='|' read -r f pod with who; do
-        printf '%s %s --print-identity\n' "$with" "$(in_pod "$f" "$pod" 0 "$job")" >"$work/who.sh"
-        check "pod $pod of $f starts" run_in 60 "$work/who.log" sh "$work/who.sh"
-        for words in $who; do check "pod $pod of $f says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"; done
+    while IFS='|' read -r f pod with wanted; do
+        printf '%s %s --print-identity\n' "$with" "$(in_pod "$f" "$pod" 0 "$job")" >"$work/identity.sh"
+        check "pod $pod of $f starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
+        for words in $wanted; do check "pod $pod of $f says $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"; done
     done <<T
 deploy/jobs/tfjob-ps.yaml|qcnn|QRING_INDEX=0 TF_CONFIG='$sparse{"type":"worker","index":0}}'|"role":"worker" "index":1 "parameter_servers":1 "peers":["qcnn-ps-0:2222","qcnn-worker-0:2222"]
 deploy/jobs/tfjob-ps.yaml|qcnn-ps|QRING_INDEX=0 TF_CONFIG='$sparse{"type":"ps","index":0}}'|"role":"ps" "index":0 "peers":["qcnn-ps-0:2222"]
 deploy/jobs/tfjob-evaluator.yaml|qcnn|TF_CONFIG='$judged{"type":"worker","index":0}}'|"role":"worker" "index":0 "peers":["w:2222"]
 deploy/jobs/tfjob-evaluator.yaml|qcnn-eval|TF_CONFIG='$judged{"type":"evaluator","index":0}}'|"role":"evaluator" "index":null "address":"e:2222"
 T
-    printf 'JOB_COMPLETION_INDEX=1 %s --replicas=2 --print-identity\n' "$(in_pod deploy/jobs/clustertrainingruntime.yaml qring 1 "$job")" >"$work/who.sh"
-    check "a pod of a TrainJob by the cluster's runtime starts" run_in 60 "$work/who.log" sh "$work/who.sh"
+    printf 'JOB_COMPLETION_INDEX=1 %s --replicas=2 --print-identity\n' "$(in_pod deploy/jobs/clustertrainingruntime.yaml qring 1 "$job")" >"$work/identity.sh"
+    check "a pod of a TrainJob by the cluster's runtime starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
     for words in '"source":"job_index"' '"index":1' '"peers":["qring-node-0-0.qring:2222","qring-node-0-1.qring:2222"]'; do
-        check "a pod of a TrainJob by the cluster's runtime says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"
+        check "a pod of a TrainJob by the cluster's runtime says $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
     done
-    printf 'hostname qcnn-1 && %s --print-identity\n' "$(in_pod deploy/jobs/statefulset.yaml qcnn 1 "$job")" >"$work/who.sh"
+    printf 'hostname qcnn-1 && %s --print-identity\n' "$(in_pod deploy/jobs/statefulset.yaml qcnn 1 "$job")" >"$work/identity.sh"
     if unshare -U -r -u true 2>/dev/null; then
-        check "a pod of statefulset.yaml starts" run_in 60 "$work/who.log" unshare -U -r -u sh "$work/who.sh"
+        check "a pod of statefulset.yaml starts" run_in 60 "$work/identity.log" unshare -U -r -u sh "$work/identity.sh"
         for words in '"source":"statefulset"' '"index":1' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
-            check "a pod of statefulset.yaml says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"
+            check "a pod of statefulset.yaml says $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
         done
     else skip "a name of one's own is forbidden here: the StatefulSet's pod is not asked who it is"; fi
     printf '%s --print-identity\n' "$(in_pod deploy/jobs/tfjob.yaml qcnn 1 "$job")" >"$work/tfjob.sh"
@@ -159,11 +159,11 @@ if [ -n "$py_exe" ]; then
     job=$root/deploy/jobs/qcnn.json
     while IFS='|' read -r values servers workers; do
         for pod in a-release-ps a-release; do
-            printf 'JOB_COMPLETION_INDEX=1 %s --print-identity\n' "$(in_pod "$work/$values.yaml" $pod 1 "$job")" >"$work/who.sh"
-            check "$values: $pod starts" run_in 60 "$work/who.log" sh "$work/who.sh"
+            printf 'JOB_COMPLETION_INDEX=1 %s --print-identity\n' "$(in_pod "$work/$values.yaml" $pod 1 "$job")" >"$work/identity.sh"
+            check "$values: $pod starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
             i=3; [ $pod = a-release ] || i=1
             for words in "\"index\":$i," '"parameter_servers":2' "$servers" "$workers"; do
-                check "$values: $pod says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"
+                check "$values: $pod says $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
             done
         done
     done <<T
@@ -175,9 +175,9 @@ fi
 # evaluators: a Job's, beside a ring of any kind; in the workers' volume it makes the curve of what they left there
 if [ -n "$py_exe" ]; then
     for values in evaluator evaluator-jobset; do
-        printf 'JOB_COMPLETION_INDEX=1 %s --print-identity\n' "$(in_pod "$work/$values.yaml" a-release-eval 0 "$job")" >"$work/who.sh"
-        check "$values: its pod starts" run_in 60 "$work/who.log" sh "$work/who.sh"
-        check "$values: it is one: $(tail -n 1 "$work/who.log")" holds "$work/who.log" '"role":"evaluator","index":null'
+        printf 'JOB_COMPLETION_INDEX=1 %s --print-identity\n' "$(in_pod "$work/$values.yaml" a-release-eval 0 "$job")" >"$work/identity.sh"
+        check "$values: its pod starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
+        check "$values: it is one: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" '"role":"evaluator","index":null'
     done
     in_pod "$work/evaluator.yaml" a-release-eval 0 "$job" | sed "s|--out=[^ ]*|--out=$work/claim|" >"$work/eval.sh"
     run_in 60 "$work/claim.log" "$qring" run deploy/jobs/qcnn.json -n 1 --epochs 7 --out "$work/claim"
