@@ -213,7 +213,7 @@ static bool gate_is_diagonal(const struct qr_gate *g) {
     return true;
 }
 
-/* X, CNOT, SWAP: cells move, and no number changes. */
+/* CNOT, also where its control is 0, and SWAP: amplitudes change places, and no number changes. */
 static bool gate_is_permutation(const struct fuser *f, uint32_t gate) {
     const struct qr_gate *g = &f->c->gates[gate];
     double a[2] = {0, 0};

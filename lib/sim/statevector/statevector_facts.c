@@ -173,7 +173,7 @@ static void report_kinds(struct qr_report_build *b) {
     if (!b->p->structured) return;
     qr_report_line(b, "kinds",
                    "%zu one-qubit matrices in %zu steps, %zu diagonal ones in %zu products, %zu "
-                   "permutations (%zu times, cells move for them), %zu others",
+                   "permutations of indices, %zu moves of cells, %zu others",
                    gates[QR_FUSED_ROTATION], steps[QR_FUSED_ROTATION], gates[QR_FUSED_PHASE],
                    steps[QR_FUSED_PHASE], gates[QR_FUSED_PERMUTATION], moves,
                    gates[QR_FUSED_MATRIX]);
