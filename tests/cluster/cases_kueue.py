@@ -49,7 +49,7 @@ class Record(threading.Thread):
             f.writelines(json.dumps(line) + "\n" for line in self.lines)
 
 
-def quota(pods):
+def queue_objects(pods):
     """The queue's objects, with quota for so many pods."""
     resource = {"name": "cpu", "nominalQuota": "%dm" % (POD * pods)}
     return [{"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "any"}},
@@ -59,11 +59,11 @@ def quota(pods):
             {"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": "my-queue"}, "spec": {"clusterQueue": "shared"}}]
 
 
-def stop(policy):
+def set_stop_policy(policy):
     api.merge(api.path(KUEUE, "ClusterQueue", None, "shared"), {"spec": {"stopPolicy": policy}})
 
 
-def other(pods):
+def other_job(pods):
     """Another Job of the queue, which wants so many pods at once."""
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
            "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -73,47 +73,47 @@ def other(pods):
             "spec": {"completions": pods, "parallelism": pods, "template": {"spec": pod}}}
 
 
-def suspended(name):
+def is_suspended(name):
     return api.ask("GET", api.path("batch/v1", "Job", here.space, name))["spec"].get("suspend", False)
 
 
-def container(pod):
+def container_status(pod):
     return pod["status"].get("containerStatuses", [{}])[0]
 
 
-def resize(ring, record, cpu, threads):
+def resize_pod(ring, record, cpu, threads):
     """kubectl patch --subresource resize: the container goes on, and its threads follow."""
     pod = ring.pods()[0]
-    name, before = pod["metadata"]["name"], container(pod)
+    name, before = pod["metadata"]["name"], container_status(pod)
     at = time.monotonic()
     record.event("pod 0: %s CPU" % cpu.replace("500m", "0.5"))
     api.ask("PATCH", pod_path(name + "/resize"), {"spec": {"containers": [{"name": "qringd", "resources": {"limits": {"cpu": cpu}}}]}},
             "application/strategic-merge-patch+json")
     good = until(lambda: ring.sees(ring.pods()[0], "qring_threads") == threads, 60, 0.1)
     took = time.monotonic() - at
-    after = container(ring.pods()[0])
+    after = container_status(ring.pods()[0])
     check("resized to %s CPU: %d threads, not %s" % (cpu, threads, ring.sees(ring.pods()[0], "qring_threads")), good, stop=True)
     check("resized in place", (after["containerID"], after["restartCount"]) == (before["containerID"], before["restartCount"]))
     say("kueue: resized to %s CPU: %d threads after %.1f s" % (cpu, threads, took))
 
 
-def update(ring, record, image):
+def update_images(ring, record, image):
     """kubectl set image on each pod, one after the other: a Job's template is immutable, a pod's image is not."""
     n = len(ring.pods())
     for index in range(n):
         pod = ring.pods()[index]
-        before = container(pod)
+        before = container_status(pod)
         record.event("pod %d: other image" % index)
         api.ask("PATCH", pod_path(pod["metadata"]["name"]), {"spec": {"containers": [{"name": "qringd", "image": image}]}},
                 "application/strategic-merge-patch+json")
-        updated = lambda i=index, b=before: container(ring.pods()[i]).get("restartCount") == b["restartCount"] + 1 and \
-            "running" in container(ring.pods()[i])["state"] and container(ring.pods()[i])["imageID"] != b["imageID"]
+        updated = lambda i=index, b=before: container_status(ring.pods()[i]).get("restartCount") == b["restartCount"] + 1 and \
+            "running" in container_status(ring.pods()[i])["state"] and container_status(ring.pods()[i])["imageID"] != b["imageID"]
         check("image of pod %d is updated" % index, until(updated, 60), stop=True)
         check("and the pod is the same", ring.pods()[index]["metadata"]["uid"] == pod["metadata"]["uid"])
         ring.reaches(n, "image of pod %d updated" % index)
 
 
-def folder():
+def make_volume():
     """A folder of the node for /out, which stays when the pods are gone; what makes it a claim."""
     path = os.path.dirname(os.environ["KUBECONFIG"]) + "/kueue"
     shutil.rmtree(path, ignore_errors=True)
@@ -136,11 +136,11 @@ def case_kueue():
         ready = until(lambda: subprocess.run(["kubectl", "wait", "-n", "kueue-system", "--for=condition=Available", "deployment", "--all", "--timeout=1s"],
                                              capture_output=True, check=False).returncode == 0, 180, 1)
         check("Kueue is there", ready, stop=True)
-        queue = quota(1)
+        queue = queue_objects(1)
         check("Kueue takes a queue", until(lambda: apply(queue) or True, 60, 1), stop=True)
         say("kueue: installed after %.0f s" % (time.monotonic() - at))
         try:
-            queued(queue)
+            run_in_queue(queue)
         finally: # Kueue's finalizers need Kueue
             for name in ("qcnn", "other"):
                 api.delete(api.path("batch/v1", "Job", here.space, name), propagationPolicy="Background")
@@ -150,7 +150,7 @@ def case_kueue():
         subprocess.run(["kubectl", "delete", "-f", manifest, "--ignore-not-found", "--timeout=60s"], capture_output=True, check=False)
 
 
-def queued(queue):
+def run_in_queue(queue):
     ring = Job("kueue", TRAIN)
     ring.row["manifest"] = "job, Kueue"
     ring.patience = 12 # a ring without a number of workers waits ten seconds for others
@@ -158,7 +158,7 @@ def queued(queue):
         objects = [d for d in yaml.safe_load_all(f) if d]
     weights = "gs://%s/qcnn/weights.h5" % ring.bucket
     objects = bucket_rules(big(ours(objects, ring.bucket, QRING_EPOCHS=epochs, QRING_WEIGHTS=weights)))
-    out, claim = folder()
+    out, claim = make_volume()
     for d in objects:
         if d["kind"] == "Job":
             d["spec"].update(completions=1, parallelism=1)
@@ -171,22 +171,22 @@ def queued(queue):
     record = Record(ring, work + "/kueue.jsonl")
     record.start()
     try:
-        happens(ring, record, queue)
+        run_events(ring, record, queue)
         ends(ring, "alone")
         record.event("done")
     finally:
         record.end()
     job = api.find(ring.path)
     check("it is the same Job, without a failed pod: %s" % job["status"], job["metadata"]["uid"] == uid and not job["status"].get("failed"))
-    whole(ring, out)
+    check_steps(ring, out)
     remove(objects)
 
 
-def happens(ring, record, queue):
+def run_events(ring, record, queue):
     ring.reaches(1, "admitted", "trained")
-    resize(ring, record, "2", 2)
+    resize_pod(ring, record, "2", 2)
     time.sleep(8) # of it in the picture
-    resize(ring, record, "500m", 1)
+    resize_pod(ring, record, "500m", 1)
     time.sleep(4)
     # More pods than there is quota: they wait, and the ring trains.
     record.event("scaled to 4")
@@ -197,25 +197,25 @@ def happens(ring, record, queue):
     time.sleep(5)
     check("the ring trains meanwhile", ring.steps() > at and ring.sees(ring.pods()[0], "qring_members") == 1)
     record.event("quota for 4")
-    queue[:] = quota(4)
+    queue[:] = queue_objects(4)
     apply(queue)
     ring.reaches(4, "quota for 4", "scaled")
     record.event("pod 1 evicted")
     ring.lose(1, 4, "evicted", "evicted", evict)
     record.event("queue stopped")
-    stop("HoldAndDrain")
-    check("the queue is stopped: no pod is left", until(lambda: suspended("qcnn") and not ring.pods(), 60), stop=True)
+    set_stop_policy("HoldAndDrain")
+    check("the queue is stopped: no pod is left", until(lambda: is_suspended("qcnn") and not ring.pods(), 60), stop=True)
     step = ring.latest().get("step", 0)
     time.sleep(3)
     record.event("queue resumed")
-    stop("None")
+    set_stop_policy("None")
     ring.reaches(4, "the queue goes on")
     check("from the checkpoint", step > 0 and all(ring.sees(p, "qring_step") >= step for p in ring.pods().values()))
-    update(ring, record, "docker.io/library/qring:next")
+    update_images(ring, record, "docker.io/library/qring:next")
     # Fewer pods: what they had goes to another Job of the queue.
-    apply([other(3)])
+    apply([other_job(3)])
     time.sleep(2)
-    check("another Job waits", suspended("other"))
+    check("another Job waits", is_suspended("other"))
     record.event("scaled to 1")
     at = time.monotonic()
     ring.scale(1)
@@ -224,14 +224,14 @@ def happens(ring, record, queue):
         ring.tell()
     check("scaled to 1: it trains alone", good, stop=True)
     ring.row["scaled"] += " %.1f" % (time.monotonic() - at)
-    check("the other Job has its quota", until(lambda: not suspended("other"), 60))
+    check("the other Job has its quota", until(lambda: not is_suspended("other"), 60))
     api.delete(api.path("batch/v1", "Job", here.space, "other"), propagationPolicy="Background")
     time.sleep(2)
-    resize(ring, record, "2", 2) # the rest takes less time
+    resize_pod(ring, record, "2", 2) # the rest takes less time
     check("it is not over yet (QR_EPOCHS)", not ring.latest().get("done"))
 
 
-def whole(ring, out):
+def check_steps(ring, out):
     """What the leaders have written is one chain of steps, each once, and the undisturbed run's."""
     with open(out + "/steps.jsonl", encoding="utf-8") as f, open(work + "/alone/steps.jsonl", encoding="utf-8") as g:
         written, wanted = f.read(), g.read()
