@@ -42,7 +42,6 @@ static size_t row_count(const struct qr_statevector *v) {
 void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws) {
     const struct qr_sim_plan *p = ws->head.plan;
     const struct qr_statevector *v = p->statevector;
-    size_t rows = row_count(v);
     qr_buffers_take(r, "numbers", v->n_steps * sizeof *ws->step_scale, &ws->step_scale);
     qr_buffers_take(r, "numbers", v->n_numbers[QR_FUSED_ROTATION] * sizeof *ws->rotations,
                     &ws->rotations);
@@ -52,6 +51,7 @@ void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace 
     for (size_t i = 0; i < v->n_steps; i++) {
         const struct qr_plan_step *st = &v->steps[i];
         if (st->kind != QR_FUSED_PHASE) continue;
+        size_t rows = row_count(v);
         struct qr_phase_table unused, *t = ws->phases ? &ws->phases[st->numbers] : &unused;
         qr_buffers_take(r, "numbers", st->n_gates * sizeof *t->pairs, &t->pairs);
         qr_buffers_take(r, "numbers", rows * sizeof *t->rows, &t->rows);
