@@ -219,11 +219,19 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
         k->observe(lambda, phi, first, count, at, n, weights);                                     \
         after(before, said);                                                                       \
     }                                                                                              \
-    static void T##_transpose_(void *cells, const uint64_t offsets[QR_LANES]) {                    \
+    static void T##_transpose_(void *cells, unsigned bits, const uint8_t swap[QR_LANE_BITS],       \
+                               const uint16_t *order) {                                            \
         typedef T##_elem real_elem;                                                                \
-        COUNTED(call(QR_LANES, 0, 2, sizeof(ELEM)));                                               \
-        k->transpose(cells, offsets);                                                              \
+        COUNTED(call((double)((size_t)1 << bits), 0, 2, sizeof(ELEM)));                            \
+        k->transpose(cells, bits, swap, order);                                                    \
         after(before, said);                                                                       \
+    }                                                                                              \
+    /* Numbers of a step: a plan counts what is done with the state. */                            \
+    static void T##_phase_numbers_(const struct qr_phase_cells *cells, size_t cell_rows,           \
+                                   const double *re, const double *im, size_t n, void *ret) {      \
+        uint64_t before = operations;                                                              \
+        real[sizeof(ELEM) == sizeof(double)]->phase_numbers(cells, cell_rows, re, im, n, ret);     \
+        operations = before;                                                                       \
     }                                                                                              \
     static void T##_gather_(void *to, const void *from, uint64_t base, const uint64_t *offsets,    \
                             size_t n) {                                                            \
@@ -369,6 +377,7 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
                                                   .rotate = T##_rotate_,                           \
                                                   .rotate_back = T##_rotate_back_,                 \
                                                   .phase = T##_phase_,                             \
+                                                  .phase_numbers = T##_phase_numbers_,             \
                                                   .parities = T##_parities_,                       \
                                                   .permute = T##_permute_,                         \
                                                   .fold = T##_fold_,                               \

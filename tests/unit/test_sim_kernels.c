@@ -321,17 +321,7 @@ static void moves(const struct qr_kernels *k, int precision) {
     struct work w = make(precision);
     size_t bytes = bytes_of(CELLS, precision);
     uint64_t offsets[CELLS];
-    for (uint64_t j = 0; j < QR_LANES; j++) offsets[j] = (j & 3) | (j & 12) << 2;
     void *x = copy_of(w.phi, bytes);
-    k->transpose(x, offsets);
-    bool right = true;
-    for (size_t j = 0; j < QR_LANES; j++)
-        for (size_t l = 0; l < QR_LANES; l++)
-            right &= amplitude(x, precision, offsets[j], l) ==
-                     amplitude(w.phi, precision, offsets[l], j);
-    CHECK(right, "%s transpose", k->name);
-    k->transpose(x, offsets);
-    CHECK(memcmp(x, w.phi, bytes) == 0);
     for (uint64_t i = 0; i < CELLS; i++) offsets[i] = (i * 37 + 5) % CELLS;
     k->gather(x, w.phi, 3, offsets, CELLS);
     CHECK(amplitude(x, precision, 1, 3) == amplitude(w.phi, precision, offsets[1] ^ 3, 3));
@@ -526,6 +516,36 @@ static void *taken(const void *cells, size_t bytes, const uint16_t *order) {
     return x;
 }
 
+/* The lane's bits and four of the cell's change places. */
+static void transposes(const struct qr_kernels *k, int precision) {
+    static const uint8_t swaps[][QR_LANE_BITS] = {{0, 1, 2, 3}, {6, 5, 4, 3}, {2, 6, 0, 5}};
+    struct work w = make(precision);
+    size_t bytes = bytes_of(CELLS, precision);
+    for (unsigned variant = 0; variant < 2 * COUNT(swaps); variant++) {
+        const uint16_t *order = variant & 1 ? affine : NULL;
+        const uint8_t *swap = swaps[variant / 2];
+        size_t wrong = 0;
+        void *x = copy_of(w.phi, bytes);
+        k->transpose(x, BITS, swap, order);
+        for (size_t i = 0; i < CELLS; i++)
+            for (size_t l = 0; l < QR_LANES; l++) {
+                size_t cell = i, lane = 0;
+                for (unsigned b = 0; b < QR_LANE_BITS; b++) {
+                    lane |= (i >> swap[b] & 1) << b;
+                    cell &= ~((size_t)1 << swap[b]);
+                    cell |= (l >> b & 1) << swap[b];
+                }
+                wrong += amplitude(x, precision, position(order, i), l) !=
+                         amplitude(w.phi, precision, position(order, cell), lane);
+            }
+        CHECK(!wrong, "%s transpose %u: %zu amplitudes", k->name, variant, wrong);
+        k->transpose(x, BITS, swap, order);
+        CHECK(memcmp(x, w.phi, bytes) == 0, "%s transpose %u twice", k->name, variant);
+        free(x);
+    }
+    drop(&w);
+}
+
 /* Of each form; real numbers in [-1, 1] beside a 1. */
 static void rotation_numbers(enum qr_rotation_form form, int precision,
                              double ret[QR_ROTATION_NUMBERS]) {
@@ -694,6 +714,40 @@ static void phases(const struct qr_kernels *k, const struct qr_kernels *portable
     drop(&w);
 }
 
+static bool is_rounded(const void *numbers, int precision, size_t i, double x) {
+    return precision ? ((const double *)numbers)[i] == x : ((const float *)numbers)[i] == (float)x;
+}
+
+/* A product of complex numbers as C has it, every operation rounded, then rounded to E. */
+static void phase_numbers(const struct qr_kernels *k, int precision) {
+    enum { ROWS = 16, WIDTH = 2 * QR_PHASE_CELLS };
+    struct qr_phase_cells cells[ROWS];
+    double re[ROWS], im[ROWS];
+    for (size_t x = 0; x < ROWS; x++) {
+        re[x] = uniform();
+        im[x] = uniform();
+        for (size_t c = 0; c < QR_PHASE_CELLS; c++) {
+            cells[x].re[c] = uniform();
+            cells[x].im[c] = uniform();
+        }
+    }
+    void *ret = qr_xaligned(ROWS * WIDTH * sizeof(double));
+    for (size_t by = 0; by < ROWS; by += 5) {
+        size_t wrong = 0;
+        k->phase_numbers(cells, by, re, im, ROWS, ret);
+        for (size_t x = 0; x < ROWS; x++)
+            for (size_t c = 0; c < QR_PHASE_CELLS; c++) {
+                double ar = cells[x & by].re[c], ai = cells[x & by].im[c];
+                double r = ar * re[x] - ai * im[x], i = ar * im[x] + ai * re[x];
+                size_t at = x * WIDTH + c;
+                wrong += !is_rounded(ret, precision, at, r) +
+                         !is_rounded(ret, precision, at + QR_PHASE_CELLS, i);
+            }
+        CHECK(!wrong, "%s phase numbers, rows %zu: %zu differ", k->name, by, wrong);
+    }
+    free(ret);
+}
+
 static void parities(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
     struct work w = make(precision);
     size_t bytes = bytes_of(CELLS, precision);
@@ -762,8 +816,10 @@ int main(void) {
             moves(k, precision);
             tables(k, portable, precision);
             slices(k, precision);
+            transposes(k, precision);
             rotations(k, portable, precision);
             phases(k, portable, precision);
+            phase_numbers(k, precision);
             parities(k, portable, precision);
             cycles(k, precision);
             products(k);

@@ -108,6 +108,10 @@ static inline double qr_rotation_operations(enum qr_rotation_form form) {
 enum { QR_CYCLE_END = 0x8000 };
 /* Cells that share one row of phases: those of the lowest three bits. */
 enum { QR_PHASE_BITS = 3, QR_PHASE_CELLS = 1 << QR_PHASE_BITS };
+struct qr_phase_cells {
+    _Alignas(64) double re[QR_PHASE_CELLS];
+    double im[QR_PHASE_CELLS];
+};
 
 /* A Pauli string on cell and lane bits: i^n_y X^x Z^z. */
 struct qr_pauli_string {
@@ -151,6 +155,10 @@ struct qr_kernels {
      * im[8] per row */
     void (*phase)(void *phi, void *lambda, const uint16_t *order, size_t n_rows, const void *lanes,
                   size_t lane_rows, const void *cells, const void *inside);
+    /* ret, the `cells` of phase: those of row r are cells[r & cell_rows] * (re[r] + i im[r]) in
+     * float64, then rounded */
+    void (*phase_numbers)(const struct qr_phase_cells *cells, size_t cell_rows, const double *re,
+                          const double *im, size_t n_rows, void *ret);
     /* Permutes cells in cycles: each takes what the next one has, the last what the first one had;
      * or the inverse */
     void (*permute)(void *cells, const uint16_t *cycles, size_t n, bool inverse);
@@ -158,8 +166,10 @@ struct qr_kernels {
      * c) Im(phi_c conj(lambda_c)), bits >= QR_PHASE_BITS */
     void (*parities)(const void *phi, const void *lambda, const uint16_t *order, unsigned bits,
                      void *ret);
-    /* Of 16 cells at offsets: cell j lane l changes places with cell l lane j. */
-    void (*transpose)(void *cells, const uint64_t offsets[QR_LANES]);
+    /* Exchanges the lane bits with the cell bits swap[0 .. 3], for 2^bits cells; cell i lies at
+     * order[i] (NULL: in order), and order[i ^ j] = order[i] ^ order[j] ^ order[0]. */
+    void (*transpose)(void *cells, unsigned bits, const uint8_t swap[QR_LANE_BITS],
+                      const uint16_t *order);
     /* gather: to[i] = from[offsets[i] ^ base]; scatter: the inverse */
     void (*gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n);
     void (*scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n);

@@ -296,6 +296,23 @@ static void NAME(phase)(void *phi, void *lambda, const uint16_t *order, size_t n
     else NAME(phase_rows)(phi, lambda, order, n_rows, lanes, lane_rows, cells, inside);
 }
 
+/* The products and sums of complex numbers, each with its own rounding. */
+static void NAME(phase_numbers)(const struct qr_phase_cells *cells, size_t cell_rows,
+                                const double *re, const double *im, size_t n_rows, void *ret) {
+    E *out = ret;
+    const D one = DSET1(1.0);
+    for (size_t x = 0; x < n_rows; x++, out += 2 * QR_PHASE_CELLS) {
+        const struct qr_phase_cells *c = &cells[x & cell_rows];
+        D fr = DSET1(re[x]), fi = DSET1(im[x]);
+        for (int k = 0; k < QR_PHASE_CELLS; k += DW) {
+            D cr = DNUMBERS(&c->re[k]), ci = DNUMBERS(&c->im[k]);
+            D rr = DMUL(cr, fr), ii = DMUL(ci, fi), ri = DMUL(cr, fi), ir = DMUL(ci, fr);
+            DSTORE(&out[k], DFNMA(one, ii, rr));
+            DSTORE(&out[QR_PHASE_CELLS + k], DFMA(one, ir, ri));
+        }
+    }
+}
+
 /* The first three bits in registers, then one bit at a time. */
 static void NAME(parities)(const void *phi, const void *lambda, const uint16_t *order,
                            unsigned bits, void *ret) {

@@ -398,29 +398,33 @@ INLINE void NAME(swap_squares)(NAME(e16) r[QR_LANES], const int h) {
     }
 }
 INLINE E *NAME(row)(struct NAME(cell) * c, bool im) { return im ? c->im : c->re; }
-INLINE void NAME(transpose_part)(struct NAME(cell) * c, const uint64_t offsets[QR_LANES], bool im) {
+INLINE void NAME(transpose_part)(struct NAME(cell) * c, size_t first,
+                                 const size_t offsets[QR_LANES], bool im) {
     NAME(e16) r[QR_LANES] RAW;
 #pragma GCC unroll 16
-    for (int j = 0; j < QR_LANES; j++) memcpy(&r[j], NAME(row)(c + offsets[j], im), sizeof r[j]);
+    for (int j = 0; j < QR_LANES; j++)
+        memcpy(&r[j], NAME(row)(c + (first ^ offsets[j]), im), sizeof r[j]);
     NAME(swap_squares)(r, 8);
     NAME(swap_squares)(r, 4);
     NAME(swap_squares)(r, 2);
     NAME(swap_squares)(r, 1);
 #pragma GCC unroll 16
-    for (int j = 0; j < QR_LANES; j++) memcpy(NAME(row)(c + offsets[j], im), &r[j], sizeof r[j]);
+    for (int j = 0; j < QR_LANES; j++)
+        memcpy(NAME(row)(c + (first ^ offsets[j]), im), &r[j], sizeof r[j]);
 }
 
-static void NAME(transpose)(void *cells, const uint64_t offsets[QR_LANES]) {
-    struct NAME(cell) *c = cells;
+/* 16 cells, at first ^ offsets[j] */
+INLINE void NAME(transpose_cells)(struct NAME(cell) * c, size_t first,
+                                  const size_t offsets[QR_LANES]) {
     if (W == QR_LANES) {
-        NAME(transpose_part)(c, offsets, false);
-        NAME(transpose_part)(c, offsets, true);
+        NAME(transpose_part)(c, first, offsets, false);
+        NAME(transpose_part)(c, first, offsets, true);
         return;
     }
     for (int a = 1; a < QR_LANES; a++) {
-        struct NAME(cell) *x = c + offsets[a];
+        struct NAME(cell) *x = c + (first ^ offsets[a]);
         for (int b = 0; b < a; b++) {
-            struct NAME(cell) *y = c + offsets[b];
+            struct NAME(cell) *y = c + (first ^ offsets[b]);
             E re = x->re[b], im = x->im[b];
             x->re[b] = y->re[a];
             x->im[b] = y->im[a];
@@ -428,6 +432,19 @@ static void NAME(transpose)(void *cells, const uint64_t offsets[QR_LANES]) {
             y->im[a] = im;
         }
     }
+}
+
+static void NAME(transpose)(void *cells, unsigned bits, const uint8_t swap[QR_LANE_BITS],
+                            const uint16_t *order) {
+    size_t offsets[QR_LANES] = {0}, rest = ((size_t)1 << bits) - 1, i = 0;
+    for (int k = 0; k < QR_LANE_BITS; k++) {
+        size_t bit = (size_t)1 << swap[k],
+               offset = NAME(position)(order, bit) ^ NAME(position)(order, 0);
+        rest &= ~bit;
+        for (int j = 0; j < 1 << k; j++) offsets[j | 1 << k] = offsets[j] ^ offset;
+    }
+    do NAME(transpose_cells)(cells, NAME(position)(order, i), offsets);
+    while ((i = ((i | ~rest) + 1) & rest));
 }
 
 static void NAME(gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets,
@@ -458,8 +475,8 @@ static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint6
         .numbers_of_slices = NAME(numbers_of_slices), .table_of_slices = NAME(table_of_slices),    \
         .fold_sums = NAME(fold_sums), .weighted_sum = NAME(weighted_sum), .encode = NAME(encode),  \
         .rotate = NAME(rotate), .rotate_back = NAME(rotate_back), .phase = NAME(phase),            \
-        .parities = NAME(parities), .permute = NAME(permute), .matmul = NAME(matmul),              \
-        .lanes = NAME(lanes)                                                                       \
+        .phase_numbers = NAME(phase_numbers), .parities = NAME(parities),                          \
+        .permute = NAME(permute), .matmul = NAME(matmul), .lanes = NAME(lanes)                     \
     }
 static const struct qr_kernels NAME(table) = TABLE;
 

@@ -244,7 +244,7 @@ struct qr_phase_table {
     uint8_t has_columns;    /* set of bits with a column */
     /* sets of row bits that columns of lanes, and of the other bits, depend on */
     size_t lane_rows, cell_rows;
-    bool has_inside;
+    bool has_rows, has_inside; /* otherwise these factors are 1 */
 };
 /* Square of the norm that rotations and phases so far give a state; one for the steps that need
  * their adjoint, one for the others. */

@@ -117,22 +117,7 @@ static struct qr_prefetch next_tile_prefetch(const struct qr_sweep *r,
 
 static void sweep_transpose(const struct qr_sweep *r, const struct qr_plan_step *st,
                             unsigned char *cells) {
-    const struct qr_sim_plan *p = r->p;
-    const uint16_t *order = qr_step_order(p, st);
-    uint64_t swapped = 0, cell[QR_LANES], all = (UINT64_C(1) << r->v->tile_bits) - 1, g = 0;
-    for (unsigned k = 0; k < QR_LANE_BITS; k++) swapped |= UINT64_C(1) << st->swap[k];
-    for (unsigned j = 0; j < QR_LANES; j++) {
-        cell[j] = 0;
-        for (unsigned k = 0; k < QR_LANE_BITS; k++)
-            if (j >> k & 1) cell[j] |= UINT64_C(1) << st->swap[k];
-    }
-    do {
-        uint64_t offsets[QR_LANES];
-        for (unsigned j = 0; j < QR_LANES; j++)
-            offsets[j] = order ? order[g | cell[j]] : g | cell[j];
-        p->kernels->transpose(cells, offsets);
-        g = ((g | ~(all & ~swapped)) + 1) & all & ~swapped;
-    } while (g);
+    r->p->kernels->transpose(cells, r->v->tile_bits, st->swap, qr_step_order(r->p, st));
 }
 
 static bool step_is_structured(const struct qr_plan_step *st) {

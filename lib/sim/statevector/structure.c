@@ -215,6 +215,7 @@ static void phase_pair(struct qr_phase_table *t, const uint8_t bit[2], size_t ro
     } else if (low >= COLUMN_BITS) {
         size_t bits = (size_t)1 << (low - COLUMN_BITS) | (size_t)1 << (high - COLUMN_BITS);
         table_multiply(t->rows, rows, bits, pair);
+        t->has_rows = true;
     } else {
         struct qr_c64 *column = t->columns + low * rows;
         if (!(t->has_columns >> low & 1)) table_fill(column, rows);
@@ -236,7 +237,7 @@ static void phase_tables(const struct qr_sweep *r, const struct qr_plan_step *st
     table_fill(inside, COLUMNS);
     t->has_columns = 0;
     t->lane_rows = t->cell_rows = 0;
-    t->has_inside = false;
+    t->has_rows = t->has_inside = false;
     for (uint32_t k = 0; k < st->n_gates; k++) {
         const uint8_t *bit = r->v->gates[st->first_gate + k].bit;
         const double *m = gate_matrix(r, st, k);
@@ -430,13 +431,17 @@ static void phase_apply(const struct qr_sweep *r, const struct qr_plan_step *st,
     const struct qr_sim_plan *p = r->p;
     const struct qr_phase_table *t = &r->ws->phases[st->numbers];
     size_t rows = row_count(r->v);
-    struct qr_c64 single[QR_INNER_BITS], row[MOST_ROWS], cells[MOST_ROWS][QR_PHASE_CELLS];
+    struct qr_c64 single[QR_INNER_BITS], row[MOST_ROWS];
+    struct qr_phase_cells cells[MOST_ROWS] QR_RAW;
+    double re[MOST_ROWS] QR_RAW, im[MOST_ROWS] QR_RAW;
     row[0] = phase_of_tile(r, st, base, single);
     for (unsigned b = 0; (size_t)1 << b < rows; b++) table_double(row, b, single[COLUMN_BITS + b]);
     for (size_t x = 0; x < rows; x++) {
-        struct qr_c64 e[COLUMN_BITS], f = c_mul(row[x], t->rows[x]), out[QR_PHASE_CELLS];
-        struct qr_c64 lanes[QR_LANES], *cell = cells[x & t->cell_rows];
+        struct qr_c64 e[COLUMN_BITS], f = t->has_rows ? c_mul(row[x], t->rows[x]) : row[x],
+                                      lanes[QR_LANES];
         bool new_lanes = !(x & ~t->lane_rows), new_cells = !(x & ~t->cell_rows);
+        re[x] = f.re;
+        im[x] = f.im;
         for (unsigned a = 0; a < COLUMN_BITS && (new_lanes || new_cells); a++)
             e[a] = t->has_columns >> a & 1 ? c_mul(single[a], t->columns[a * rows + x]) : single[a];
         if (new_lanes) {
@@ -445,12 +450,15 @@ static void phase_apply(const struct qr_sweep *r, const struct qr_plan_step *st,
             write_numbers(p, slot->lanes + x * p->cell_bytes, lanes, QR_LANES);
         }
         if (new_cells) {
-            cell[0] = one;
+            struct qr_c64 cell[QR_PHASE_CELLS] = {one};
             for (unsigned a = 0; a < QR_PHASE_BITS; a++) table_double(cell, a, e[QR_LANE_BITS + a]);
+            for (size_t k = 0; k < QR_PHASE_CELLS; k++) {
+                cells[x].re[k] = cell[k].re;
+                cells[x].im[k] = cell[k].im;
+            }
         }
-        for (size_t k = 0; k < QR_PHASE_CELLS; k++) out[k] = c_mul(cell[k], f);
-        write_numbers(p, slot->rows + x * ROW_NUMBERS * p->elem_bytes, out, QR_PHASE_CELLS);
     }
+    p->kernels->phase_numbers(cells, t->cell_rows, re, im, rows, slot->rows);
     p->kernels->phase(phi, lambda, qr_step_order(p, st), rows, slot->lanes, t->lane_rows,
                       slot->rows, t->has_inside ? t->inside : NULL);
 }
