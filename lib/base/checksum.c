@@ -12,6 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
+#if defined __x86_64__
+#include <xxh_x86dispatch.h> /* XXH3 by the processor's widest vectors: half the time */
+#endif
 #include <zlib.h>
 
 #include "base/mem.h"
