@@ -78,6 +78,29 @@ static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
     if (!s->n_prefix) qr_narrow_numbers(&after, b->narrow + shape * QR_NARROW);
 }
 
+/* Gates, then shapes, per task of a pool: as long as it takes to wake a thread. */
+enum { TASK_GATES = 128, TASK_SHAPES = 32 };
+
+static void bind_gates_task(void *ctx, size_t task, unsigned worker) {
+    const struct qr_sim_bound *b = ctx;
+    const struct qr_sim_plan *p = b->plan;
+    (void)worker;
+    for (size_t i = task * TASK_GATES; i < p->n_numbers && i < (task + 1) * TASK_GATES; i++) {
+        const struct qr_gate *g = &p->ops[p->numbers[i]].gate;
+        double a[2] = {0, 0};
+        for (unsigned k = 0; k < g->n_args; k++)
+            a[k] = qr_gate_arg_value(&g->args[k], b->theta, NULL);
+        qr_gate_matrix(g, a, b->matrices + i * 16, b->derivatives + i * 32);
+    }
+}
+
+static void bind_shapes_task(void *ctx, size_t task, unsigned worker) {
+    struct qr_sim_bound *b = ctx;
+    (void)worker;
+    for (size_t s = task * TASK_SHAPES; s < b->plan->n_shapes && s < (task + 1) * TASK_SHAPES; s++)
+        bind_shape(b, (uint32_t)s);
+}
+
 void qr_bound_set(struct qr_sim_bound *b, const double *theta, struct qr_pool *pool) {
     const struct qr_sim_plan *p = b->plan;
     if (p->lowered) {
@@ -85,13 +108,8 @@ void qr_bound_set(struct qr_sim_bound *b, const double *theta, struct qr_pool *p
         theta = b->lowered_theta;
     }
     if (p->n_params) memcpy(b->theta, theta, p->n_params * sizeof *theta);
-    for (size_t i = 0; i < p->n_numbers; i++) {
-        const struct qr_gate *g = &p->ops[p->numbers[i]].gate;
-        double a[2] = {0, 0};
-        for (unsigned k = 0; k < g->n_args; k++) a[k] = qr_gate_arg_value(&g->args[k], theta, NULL);
-        qr_gate_matrix(g, a, b->matrices + i * 16, b->derivatives + i * 32);
-    }
-    for (uint32_t s = 0; s < p->n_shapes; s++) bind_shape(b, s);
+    qr_pool_for(pool, (p->n_numbers + TASK_GATES - 1) / TASK_GATES, bind_gates_task, b);
+    qr_pool_for(pool, (p->n_shapes + TASK_SHAPES - 1) / TASK_SHAPES, bind_shapes_task, b);
     if (p->engine->bind) p->engine->bind(b, pool);
 }
 
