@@ -188,7 +188,8 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
     static void T##_parities_(const void *phi, const void *lambda, const uint16_t *order,          \
                               unsigned bits, void *ret) {                                          \
         typedef T##_elem real_elem;                                                                \
-        COUNTED(call((double)(UINT64_C(1) << bits), 2 + bits, 2, sizeof(ELEM)));                   \
+        double n = (double)(UINT64_C(1) << bits);                                                  \
+        COUNTED(call(n, qr_parity_operations(bits) / n, 2, sizeof(ELEM)));                         \
         k->parities(phi, lambda, order, bits, ret);                                                \
         after(before, said);                                                                       \
     }                                                                                              \

@@ -108,6 +108,17 @@ static inline double qr_rotation_operations(enum qr_rotation_form form) {
 enum { QR_CYCLE_END = 0x8000 };
 /* Cells that share one row of phases: those of the lowest three bits. */
 enum { QR_PHASE_BITS = 3, QR_PHASE_CELLS = 1 << QR_PHASE_BITS };
+/* Masks of up to two bits of a tile. */
+enum { QR_PARITY_MASKS = 1 + QR_TILE_BITS + QR_TILE_BITS * (QR_TILE_BITS - 1) / 2 };
+/* Operations of parities on one lane. */
+static inline double qr_parity_operations(unsigned bits) {
+    double n = (double)((uint64_t)1 << bits), sum = n * (2 + QR_PHASE_BITS);
+    for (unsigned b = QR_PHASE_BITS; b < bits; b++) {
+        n = (double)((uint64_t)1 << (bits - 1 - b));
+        sum += n * (1 + b + b * (b - 1) / 2 + 1 + b);
+    }
+    return sum;
+}
 struct qr_phase_cells {
     _Alignas(64) double re[QR_PHASE_CELLS];
     double im[QR_PHASE_CELLS];
@@ -162,8 +173,9 @@ struct qr_kernels {
     /* Permutes cells in cycles: each takes what the next one has, the last what the first one had;
      * or the inverse */
     void (*permute)(void *cells, const uint16_t *cycles, size_t n, bool inverse);
-    /* ret[m][lane] = sum over cells c, which lie at order[c] (NULL: in order), of (-1)^popcount(m &
-     * c) Im(phi_c conj(lambda_c)), bits >= QR_PHASE_BITS */
+    /* For masks m of up to two bits: ret[m][lane] = sum over cells c, which lie at order[c] (NULL:
+     * in order), of (-1)^popcount(m & c) Im(phi_c conj(lambda_c)); bits >= QR_PHASE_BITS. Other
+     * rows have no meaning. */
     void (*parities)(const void *phi, const void *lambda, const uint16_t *order, unsigned bits,
                      void *ret);
     /* Exchanges the lane bits with the cell bits swap[0 .. 3], for 2^bits cells; cell i lies at

@@ -313,7 +313,7 @@ static void NAME(phase_numbers)(const struct qr_phase_cells *cells, size_t cell_
     }
 }
 
-/* The first three bits in registers, then one bit at a time. */
+/* The first three bits in registers, then one bit at a time, of masks of up to two bits only. */
 static void NAME(parities)(const void *phi, const void *lambda, const uint16_t *order,
                            unsigned bits, void *ret) {
     const struct NAME(cell) *p = phi, *l = lambda;
@@ -340,14 +340,22 @@ static void NAME(parities)(const void *phi, const void *lambda, const uint16_t *
 #pragma GCC unroll 8
             for (int k = 0; k < QR_PHASE_CELLS; k++) STORE(&out[c + (size_t)k][v], s[k]);
         }
-    for (size_t h = QR_PHASE_CELLS; h < n; h *= 2)
+    uint16_t masks[QR_PARITY_MASKS] RAW;
+    size_t n_masks = QR_PHASE_CELLS - 1;
+    for (size_t m = 0; m < n_masks; m++) masks[m] = (uint16_t)m;
+    for (size_t h = QR_PHASE_CELLS, before = n_masks; h < n; h *= 2, before = n_masks) {
+        for (size_t i = 0; i < before; i++)
+            if (!(masks[i] & (masks[i] - 1))) masks[n_masks++] = (uint16_t)(masks[i] | h);
         for (size_t first = 0; first < n; first += 2 * h)
-            for (size_t c = first; c < first + h; c++)
+            for (size_t i = 0; i < before; i++) {
+                E *x = out[first + masks[i]], *y = out[first + masks[i] + h];
                 for (int v = 0; v < QR_LANES; v += W) {
-                    V x = LOAD(&out[c][v]), y = LOAD(&out[c + h][v]);
-                    STORE(&out[c][v], ADD(x, y));
-                    STORE(&out[c + h][v], SUB(x, y));
+                    V a = LOAD(x + v), b = LOAD(y + v);
+                    STORE(x + v, ADD(a, b));
+                    if (!(masks[i] & (masks[i] - 1))) STORE(y + v, SUB(a, b));
                 }
+            }
+    }
 }
 
 static void NAME(permute)(void *cells, const uint16_t *cycles, size_t n, bool inverse) {

@@ -102,8 +102,11 @@ static void step_cost(struct qr_report_build *b, struct qr_sim_stage *s,
         qr_cost(s, 0, cells * cell * (apply ? 2 * states : st->cross ? 2 : 0));
         break;
     case QR_FUSED_PHASE:
-        if (back && st->cross)
-            qr_cost(s, cells * (2 + p->statevector->tile_bits), cells * cell * 2);
+        if (back && st->cross) {
+            unsigned bits = p->statevector->tile_bits;
+            double tiles = cells / (double)(UINT64_C(1) << bits);
+            qr_cost(s, tiles * qr_parity_operations(bits), cells * cell * 2);
+        }
         if (apply)
             qr_cost(s, cells * (phase_operations(p, st) + 4 * states), cells * cell * 2 * states);
         break;
