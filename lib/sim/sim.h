@@ -61,8 +61,8 @@ const char *qr_sim_engine_name(const struct qr_sim_plan *plan);  /* "cones"; sta
  * 32 to 256, for cones with data; else 1. */
 size_t qr_sim_micro_batch_size(const struct qr_sim_plan *plan, size_t batch_size);
 /* True if each thread should run its own micro-batches, because a workspace is small (lanes are
- * samples, cones, or a streaming plan of less than 24 qubits). Else pass the pool to one
- * micro-batch. */
+ * samples, a state of one tile, cones, or a streaming plan of less than 24 qubits). Else pass the
+ * pool to one micro-batch. */
 bool qr_sim_micro_batches_in_parallel(const struct qr_sim_plan *plan);
 /* Bytes of a workspace for micro-batches of up to max_samples, and of the numbers of a step:
  * exactly what is allocated. */

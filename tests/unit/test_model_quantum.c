@@ -334,7 +334,7 @@ static void test_same_bits(void) {
     for (int large = 0; large < 3; large++) {
         engine = large == 1 ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO;
         for (int affine = 0; affine < 2; affine++) {
-            unsigned n_qubits = large ? 12 : 6;
+            unsigned n_qubits = large == 1 ? 16 : large ? 12 : 6;
             qr_fixed first[MOST_WEIGHTS] = {0}, first_sums[3] = {0};
             bool have = false;
             for (int table = 0; table < QR_ISAS; table++) {
@@ -345,7 +345,7 @@ static void test_same_bits(void) {
                 CHECK(qr_model_micro_batches_in_parallel(u.m) == (large != 1));
                 size_t n_theta = qr_model_tensor(u.m, 0)->n, each = qr_model_n_readouts(u.m) / 2;
                 const struct qr_model_tensor *kernel = qr_model_tensor(u.m, 2);
-                double params[2 * MOST_WEIGHTS], x[2 * 12], label[2] = {1, -1};
+                double params[2 * MOST_WEIGHTS], x[2 * 16], label[2] = {1, -1};
                 const double *rows[2] = {x, x + n_qubits}, *y[2] = {label, label + 1};
                 QR_ASSERT(qr_model_n_params(u.m) <= MOST_WEIGHTS);
                 qr_model_init(u.m, 4, params);

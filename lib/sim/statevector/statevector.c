@@ -294,7 +294,10 @@ static size_t statevector_micro_batch_size(const struct qr_sim_plan *p, size_t b
     return p->lanes_are_samples && !p->n_channels ? QR_LANES : 1;
 }
 
-static bool statevector_in_parallel(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
+/* Threads can share a state of several tiles only. */
+static bool statevector_in_parallel(const struct qr_sim_plan *p) {
+    return p->lanes_are_samples || p->cell_bits <= QR_TILE_BITS;
+}
 
 const struct qr_sim_engine qr_statevector_engine = {
     .name = "statevector",

@@ -207,8 +207,9 @@ static void report_passes(struct qr_report_build *b) {
                        "an earlier such gate shares a qubit",
                        p->wanted ? " or a differentiated input" : "");
     qr_report_line(b, "threads",
-                   p->lanes_are_samples ? "each thread runs micro-batches in its own workspace"
-                                        : "all threads share the tiles of one sample");
+                   p->engine->micro_batches_in_parallel(p)
+                       ? "each thread runs micro-batches in its own workspace"
+                       : "all threads share the tiles of one sample");
 }
 
 void qr_statevector_report(struct qr_report_build *b) {
