@@ -254,7 +254,7 @@ static void cross_of_matrix(const struct qr_m4 *m, double ret[QR_CROSS]) {
 
 /* Gates before an error see K turned by Q = A P A^adjoint, A the product of the gates after it. The
  * correction of the error's site is the difference. */
-static void correct_lane(struct qr_sweep *r, const struct qr_plan_step *st, unsigned lane,
+static void correct_lane(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned lane,
                          double k[QR_CROSS], struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_noise_event *end,
@@ -277,7 +277,7 @@ static void correct_lane(struct qr_sweep *r, const struct qr_plan_step *st, unsi
     }
 }
 
-void qr_noise_correct(struct qr_sweep *r, const struct qr_plan_step *st,
+void qr_noise_correct(const struct qr_sweep *r, const struct qr_plan_step *st,
                       const double (*acc)[QR_LANES], const double *sum,
                       struct qr_sweep_slot *slot) {
     const struct qr_trajectories *t = r->ws->noise;

@@ -276,7 +276,8 @@ static uint32_t passes_groups(struct qr_statevector *v, const uint16_t *order, u
 }
 
 static bool fused_gate_is_single(const struct qr_sim_plan *p, const struct qr_fused_gate *b) {
-    return p->structured && p->precision == QR_SINGLE && !b->controls &&
+    return !p->lanes_are_samples && p->statevector->tile_bits <= QR_TILE_BITS &&
+           p->precision == QR_SINGLE && !b->controls && !b->condition && !b->branch &&
            p->shapes[b->shape].data_slot == QR_NO_SLOT;
 }
 
@@ -442,7 +443,7 @@ static size_t passes_add_pass(struct qr_sim_plan *p, struct layout *l, const boo
     struct qr_plan_pass pass = {.first_step = (uint32_t)v->n_steps};
     bool whole = v->tile_bits == p->cell_bits;
     size_t n = pass_choose_gates(p, l, only, &pass.tile, chosen);
-    if (!whole || p->structured) order_start(v, l);
+    if (v->tile_bits <= QR_TILE_BITS) order_start(v, l);
     pass.first_offset = passes_add_offsets(p, pass.tile, l->order);
     for (size_t left = passes_add_ready(p, l, pass.tile, pass.first_step, chosen, n); left;
          left = passes_add_ready(p, l, pass.tile, pass.first_step, chosen, left))

@@ -367,7 +367,7 @@ const double *qr_noise_numbers(const struct qr_sweep *r, const struct qr_plan_st
 size_t qr_noise_numbers_size(const struct qr_sim_plan *p);
 /* Adds the corrections of a piece of cross numbers. acc: by lane, or, where lanes are amplitudes,
  * NULL and the sum over the lanes. */
-void qr_noise_correct(struct qr_sweep *r, const struct qr_plan_step *st,
+void qr_noise_correct(const struct qr_sweep *r, const struct qr_plan_step *st,
                       const double (*acc)[QR_LANES], const double *sum, struct qr_sweep_slot *slot);
 
 /* ---- shots.c ---- */

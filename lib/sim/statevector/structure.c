@@ -385,15 +385,35 @@ static void matrix_batches(const struct qr_sweep *r, const struct qr_plan_step *
     }
 }
 
+/* The step's matrix, with the Pauli errors of this trajectory if it has any. */
+static const struct qr_single_matrix *matrix_of(const struct qr_sweep *r,
+                                                const struct qr_plan_step *st,
+                                                struct qr_single_matrix *noisy) {
+    const double *numbers = r->ws->noise ? qr_noise_numbers(r, st) : NULL;
+    if (!numbers) return &r->ws->matrices[st->numbers];
+    matrix_set(numbers, noisy);
+    return noisy;
+}
+
+static void matrix_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
+                           unsigned char *cells, struct qr_prefetch *prefetch) {
+    struct qr_single_matrix noisy;
+    matrix_batches(r, st, cells, NULL, matrix_of(r, st, &noisy)->forward, prefetch, NULL);
+}
+
 static void matrix_backward(const struct qr_sweep *r, const struct qr_plan_step *st,
                             unsigned char *phi, unsigned char *lambda, struct qr_prefetch *prefetch,
                             struct qr_sweep_slot *slot) {
-    const float *numbers = st->needs_adjoint ? r->ws->matrices[st->numbers].adjoint : NULL;
+    struct qr_single_matrix noisy;
     _Alignas(64) double acc[QR_CROSS][QR_LANES] = {0};
-    if (numbers || st->cross)
-        matrix_batches(r, st, phi, lambda, numbers, prefetch, st->cross ? acc : NULL);
-    for (int k = 0; k < QR_CROSS && st->cross; k++)
-        structure_add(slot, st->shape, k, lane_sum(acc[k]) * step_scale(r, st));
+    double sum[QR_CROSS];
+    if (!st->cross && !st->needs_adjoint) return;
+    matrix_batches(r, st, phi, lambda, st->needs_adjoint ? matrix_of(r, st, &noisy)->adjoint : NULL,
+                   prefetch, st->cross ? acc : NULL);
+    if (!st->cross) return;
+    for (int k = 0; k < QR_CROSS; k++) sum[k] = lane_sum(acc[k]) * step_scale(r, st);
+    if (st->noise_slot != QR_NO_SLOT) qr_noise_correct(r, st, NULL, sum, slot);
+    for (int k = 0; k < QR_CROSS; k++) structure_add(slot, st->shape, k, sum[k]);
 }
 
 /* ---- products of diagonal gates ---- */
@@ -517,9 +537,7 @@ void qr_structure_forward(const struct qr_sweep *r, const struct qr_plan_step *s
                           unsigned char *cells, struct qr_prefetch *prefetch,
                           struct qr_sweep_slot *slot) {
     switch (st->kind) {
-    case QR_FUSED_MATRIX:
-        matrix_batches(r, st, cells, NULL, r->ws->matrices[st->numbers].forward, prefetch, NULL);
-        break;
+    case QR_FUSED_MATRIX: matrix_forward(r, st, cells, prefetch); break;
     case QR_FUSED_ROTATION: rotation_forward(r, st, cells, prefetch); break;
     case QR_FUSED_PHASE: phase_apply(r, st, base, cells, NULL, slot); break;
     case QR_FUSED_PERMUTATION:
