@@ -286,7 +286,7 @@ cluster: $(progs)
 	$(Q)tests/cluster/up
 
 ## make e2e          all manifests, overlays and the chart on that cluster, with faults (root; 20 min, first time 35)
-e2e: $(progs)
+e2e: $(progs) $(shared)
 	$(Q)tests/cluster/e2e
 
 ## make fuzz-http2   a million malformed HTTP/2 and TLS inputs at the ports of training workers (REQUESTS=1000000, SEED=1)
