@@ -1,6 +1,7 @@
-"""Asks a Kubernetes API server about manifests: api.py HOST:PORT TOKEN FILE...; api.py HOST:PORT TOKEN ask METHOD PATH prints an
-object's data, or the status that is no 200. Kinds of operators are known by their definitions in tests/schemas."""
+"""Asks a Kubernetes API server about manifests: api.py HOST:PORT TOKEN DEFINITIONS FILE...; api.py HOST:PORT TOKEN ask METHOD PATH prints
+an object's data, or the status that is no 200. Kinds of operators are known by their definitions in the folder DEFINITIONS."""
 import copy
+import glob
 import json
 import ssl
 import sys
@@ -11,6 +12,7 @@ import urllib.request
 import yaml
 
 PLURAL = {"NetworkPolicy": "networkpolicies"}
+of_cluster = set()  # kinds without a namespace
 server, token = sys.argv[1:3]
 passed = failed = 0
 
@@ -39,7 +41,8 @@ def path_of(d):
     if d["kind"] == "CustomResourceDefinition":
         return "/apis/%s/customresourcedefinitions/%s" % (d["apiVersion"], d["metadata"]["name"])
     group = "/api/v1" if d["apiVersion"] == "v1" else "/apis/" + d["apiVersion"]
-    return "%s/namespaces/default/%s/%s" % (group, PLURAL.get(d["kind"], d["kind"].lower() + "s"), d["metadata"]["name"])
+    place = group if d["kind"] in of_cluster else group + "/namespaces/default"
+    return "%s/%s/%s" % (place, PLURAL.get(d["kind"], d["kind"].lower() + "s"), d["metadata"]["name"])
 
 
 def apply(d, how=""):
@@ -52,7 +55,7 @@ def misspelt(d):
     place = d if d["kind"] in ("ConfigMap", "ServiceAccount") else d["spec"]
     key = {"Service": "selector", "ConfigMap": "data", "NetworkPolicy": "podSelector", "ServiceAccount": "automountServiceAccountToken",
            "TFJob": "tfReplicaSpecs", "JobSet": "replicatedJobs", "TrainingRuntime": "template", "TrainJob": "runtimeRef",
-           "Deployment": "selector"}.get(d["kind"], "template")
+           "Deployment": "selector", "PodDisruptionBudget": "selector"}.get(d["kind"], "template")
     if d["kind"] in ("Job", "StatefulSet"):
         place, key = d["spec"]["template"]["spec"], "securityContext"
     place[key + "x"] = place.pop(key)
@@ -60,8 +63,7 @@ def misspelt(d):
 
 
 def try_file(path):
-    with open(path, encoding="utf-8") as f:
-        every = [d for d in yaml.safe_load_all(f) if d]
+    every = documents(path)
     for d in every:
         name, before = "%s: %s/%s" % (path, d["kind"], d["metadata"]["name"]), failed
         wrong, key = misspelt(d)
@@ -95,28 +97,38 @@ def changes(path, job):
     check(path + ": another job file is refused", status == 422 and "immutable" in text, "%d %s" % (status, text[:200]))
 
 
-def define(kind):
+def define(d):
     """An operator's own definition of its kind."""
-    with open("tests/schemas/crd-%s.json" % kind, encoding="utf-8") as f:
-        d = json.load(f)
+    kind = d["spec"]["names"]["kind"]
+    if d["spec"]["scope"] == "Cluster":
+        of_cluster.add(kind)
     d.pop("status", None)
     status, text = apply(d)
     check("the definition of %s is accepted" % kind, status in (200, 201), "%d %s" % (status, text[:300]))
-    path = "/apis/%s/%s/namespaces/default/%s" % (d["spec"]["group"], d["spec"]["versions"][-1]["name"], d["spec"]["names"]["plural"])
+    group = "/apis/%s/%s" % (d["spec"]["group"], d["spec"]["versions"][-1]["name"])
     for _ in range(100):
-        if ask("GET", path)[0] == 200 and d["spec"]["names"]["kind"] in ask("GET", "/openapi/v3" + path.split("/namespaces")[0])[1]:
+        if ask("GET", "%s/%s" % (group, d["spec"]["names"]["plural"]))[0] == 200 and kind in ask("GET", "/openapi/v3" + group)[1]:
             return
         time.sleep(0.2)
     check(kind + " is served", False)
+
+
+def documents(path):
+    with open(path, encoding="utf-8") as f:
+        return [d for d in yaml.safe_load_all(f) if d]
 
 
 if sys.argv[3] == "ask":
     status, text = ask(*sys.argv[4:])
     print(json.dumps(json.loads(text).get("data"), sort_keys=True) if status == 200 else status)
     sys.exit(0)
-for kind in ("tfjob", "jobset", "trainingruntimes", "trainjobs"):
-    define(kind)
-for p in sys.argv[3:]:
+files = sys.argv[4:]
+kinds = {d["kind"] for p in files for d in documents(p)}
+for p in sorted(glob.glob(sys.argv[3] + "/*.yaml")):
+    for d in documents(p):
+        if d["kind"] == "CustomResourceDefinition" and d["spec"]["names"]["kind"] in kinds:
+            define(d)
+for p in files:
     try_file(p)
 print("%d passed, %d failed, 0 skipped" % (passed, failed))
 sys.exit(failed > 0)
