@@ -378,6 +378,17 @@ static void test_same_bits(void) {
     qr_pool_free(pool);
 }
 
+/* Threads can share a state from 15 qubits on; up to 14 each has micro-batches of its own. */
+static void test_threads_of_a_state(void) {
+    engine = QR_ENGINE_STATEVECTOR;
+    for (unsigned n = 12; n <= 16; n += 2) {
+        struct setup u = make(n, 0, QR_QCNN_NOTEBOOK, 2, head, 2, QR_MSE, QR_SINGLE);
+        CHECK(qr_model_micro_batches_in_parallel(u.m) == (n <= 14), "%u qubits", n);
+        drop(&u);
+    }
+    engine = QR_ENGINE_AUTO;
+}
+
 /* Blocks on threads of their own, whose slices threads with nothing left take too: the integers of
  * one thread. */
 struct shared {
@@ -459,6 +470,7 @@ int main(void) {
     }
     test_heads();
     test_same_bits();
+    test_threads_of_a_state();
     test_blocks_share_slices();
     test_tensors();
     return t_end();

@@ -359,6 +359,49 @@ static void conditional_channels(void) {
     printf("conditional channels: largest z-score %.2f\n", worst);
 }
 
+/* Where lanes are qubits, matrices with errors are in single precision: the same trajectories as in
+ * double precision, on 12 qubits. Derivatives of gates before an error and after it. */
+static void single_precision(void) {
+    enum { QUBITS = 12, GATES = 8 * QUBITS };
+    struct qr_err err;
+    struct result r[2];
+    struct noisy p = {
+        .c = qr_circuit_new(QUBITS, 0), .n_samples = 1, .direction = {1, -0.6}, .scale = {1}};
+    struct qr_channel flip = {.info = qr_channel_info_of("Depolarize", 1),
+                              .args = {{QR_ARG_CONSTANT, 0.2, 0}}};
+    uint32_t channel = qr_circuit_channel(p.c, &flip);
+    ref_random_numbers(5, MOST, -1, 1, p.theta);
+    for (uint16_t i = 0; i < GATES; i++) {
+        char name[16];
+        uint16_t q = i % QUBITS, next = (q + 1) % QUBITS;
+        snprintf(name, sizeof name, "w%u", i % MOST);
+        if (i < MOST) (void)qr_circuit_param(p.c, name);
+        const struct qr_gate_arg w = {QR_ARG_PARAMETER, 1, i % MOST};
+        add(p.c, i / QUBITS % 2 ? QR_GATE_XX : QR_GATE_Y, q, next, w, -1, false);
+        add(p.c, i / QUBITS % 2 ? QR_GATE_ZZ : QR_GATE_X, q, next, w, -1, false);
+        CHECK(qr_circuit_add_channel(p.c, channel, &q, &err) == QR_OK);
+        add(p.c, QR_GATE_Z, q, 0, w, -1, false);
+    }
+    CHECK(qr_observable_parse("X0 + Z3 Z7", QUBITS, &p.obs[0], &err) == QR_OK);
+    CHECK(qr_observable_parse("Y5 - 0.5*Z11", QUBITS, &p.obs[1], &err) == QR_OK);
+    for (int single = 0; single < 2; single++) {
+        struct qr_sim_options opt = {.precision = single ? QR_SINGLE : QR_DOUBLE,
+                                     .isa = qr_isa_best(),
+                                     .engine = QR_ENGINE_STATEVECTOR,
+                                     .n_trajectories = 8,
+                                     .method = QR_METHOD_TRAJECTORIES};
+        CHECK(by(&p, opt, 3, &r[single]));
+    }
+    double worst = 0;
+    for (size_t k = 0; k < READOUTS; k++) worst = fmax(worst, fabs(r[1].z[k] - r[0].z[k]));
+    for (size_t k = 0; k < MOST; k++) worst = fmax(worst, fabs(r[1].grad[k] - r[0].grad[k]));
+    /* 4 gates at a place, each with numbers and sums of 2^-24 in a norm of 1, times the operators'
+     * norm of 3.5; a weight has two places */
+    CHECK(worst <= 2 * 3.5 * 4 * GATES * 0x1p-24, "%.3g", worst);
+    printf("12 qubits with errors: single precision %.2g from double\n", worst);
+    noisy_drop(&p);
+}
+
 /* Read-out errors: each term's Paulis are turned to Z, and the probabilities of the bits pass
  * through each qubit's matrix of errors. */
 static double read_with_errors(const struct qr_circuit *c, const double *theta,
@@ -529,6 +572,7 @@ int main(void) {
     trajectories(false);
     trajectories(true);
     conditional_channels();
+    single_precision();
     teleportation(5);
     teleportation(13);
     order_of_bits();
