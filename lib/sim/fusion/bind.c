@@ -78,7 +78,7 @@ static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
     if (!s->n_prefix) qr_narrow_numbers(&after, b->narrow + shape * QR_NARROW);
 }
 
-/* Gates, then shapes, per task of a pool: as long as it takes to wake a thread. */
+/* Per task of a pool, which so takes about as long as waking a thread. */
 enum { TASK_GATES = 128, TASK_SHAPES = 32 };
 
 static void bind_gates_task(void *ctx, size_t task, unsigned worker) {

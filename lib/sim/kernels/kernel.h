@@ -108,6 +108,11 @@ static inline double qr_rotation_operations(enum qr_rotation_form form) {
 enum { QR_CYCLE_END = 0x8000 };
 /* Cells that share one row of phases: those of the lowest three bits. */
 enum { QR_PHASE_BITS = 3, QR_PHASE_CELLS = 1 << QR_PHASE_BITS };
+/* Factors of the cells of a row. */
+struct qr_phase_cells {
+    _Alignas(64) double re[QR_PHASE_CELLS];
+    double im[QR_PHASE_CELLS];
+};
 /* Masks of up to two bits of a tile. */
 enum { QR_PARITY_MASKS = 1 + QR_TILE_BITS + QR_TILE_BITS * (QR_TILE_BITS - 1) / 2 };
 /* Operations of parities on one lane. */
@@ -119,10 +124,6 @@ static inline double qr_parity_operations(unsigned bits) {
     }
     return sum;
 }
-struct qr_phase_cells {
-    _Alignas(64) double re[QR_PHASE_CELLS];
-    double im[QR_PHASE_CELLS];
-};
 
 /* A Pauli string on cell and lane bits: i^n_y X^x Z^z. */
 struct qr_pauli_string {
