@@ -46,9 +46,26 @@ static void check_matmul(const struct qr_dense_kernels *k, const char *name, siz
 }
 
 static void check_sums(const struct qr_dense_kernels *k, const char *name, size_t n) {
-    static const double edges[] = {0.0,      -0.0,       0x1p-64,        -0x1p-64,  0x1p-65,
-                                   -0x1p-65, 0x1.8p-64,  -0x1.8p-64,     0x1p-1000, 0x1p-36,
-                                   -0x1p-36, -0x1p-1074, 0x1.fffffffp39, -0x1.8p39};
+    static const double edges[] = {0.0,
+                                   -0.0,
+                                   0x1p-64,
+                                   -0x1p-64,
+                                   0x1p-65,
+                                   -0x1p-65,
+                                   0x1.8p-64,
+                                   -0x1.8p-64,
+                                   0x1p-1000,
+                                   0x1p-36,
+                                   -0x1p-36,
+                                   -0x1p-1074,
+                                   0x1.fffffffp39,
+                                   -0x1.8p39,
+                                   0x1p-1,
+                                   -0x1p-1,
+                                   0x1.8p0,
+                                   -0x1.8p0,
+                                   0x1.fffffffffffffp-2};
+    static const double n_terms[] = {1, 7, 32, 33, 0x1p40};
     enum { MOST = 200 };
     static qr_fixed acc[MOST], want[MOST];
     static double x[MOST], mean[MOST];
@@ -62,13 +79,15 @@ static void check_sums(const struct qr_dense_kernels *k, const char *name, size_
         CHECK(qr_fixed_from_double(x[i], &term));
         want[i] = (qr_fixed)((unsigned __int128)acc[i] + (unsigned __int128)term);
     }
-    size_t bad = 0;
-    k->means(mean, acc, n, 7);
-    for (size_t i = 0; i < n; i++) {
-        double one = qr_fixed_to_double(acc[i]) / 7;
-        bad += memcmp(&one, &mean[i], sizeof one) != 0;
+    size_t bad;
+    for (size_t t = 0; t < COUNT(n_terms); t++) {
+        k->means(mean, acc, n, n_terms[t]);
+        for (size_t i = bad = 0; i < n; i++) {
+            double one = qr_fixed_to_double(acc[i]) / n_terms[t];
+            bad += memcmp(&one, &mean[i], sizeof one) != 0;
+        }
+        CHECK(bad == 0, "%s: means of %zu: %zu numbers by %g", name, n, bad, n_terms[t]);
     }
-    CHECK(bad == 0, "%s: means of %zu: %zu numbers", name, n, bad);
     acc[n] = 5;
     k->add_doubles(acc, x, n);
     for (size_t i = bad = 0; i < n; i++) bad += acc[i] != want[i];

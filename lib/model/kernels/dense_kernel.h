@@ -27,8 +27,8 @@ struct qr_dense_kernels {
     void (*add_doubles)(qr_fixed *restrict acc, const double *restrict x, size_t n);
     /* The same, with acc[i] = 0 before, whatever its contents. */
     void (*set_doubles)(qr_fixed *restrict acc, const double *restrict x, size_t n);
-    /* ret[i] = qr_fixed_to_double(sum[i]) / by */
-    void (*means)(double *restrict ret, const qr_fixed *restrict sum, size_t n, double by);
+    /* ret[i] = qr_fixed_to_double(sum[i]) / n_terms, an integer below 2^53 */
+    void (*means)(double *restrict ret, const qr_fixed *restrict sum, size_t n, double n_terms);
 };
 
 extern const struct qr_dense_kernels qr_dense_kernels_portable, qr_dense_kernels_avx2,

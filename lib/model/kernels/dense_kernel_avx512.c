@@ -1,5 +1,7 @@
 /* model/kernels/dense_kernel_avx512.c — the AVX-512 table: vectors of eight. */
 #if defined __x86_64__
+#include <immintrin.h>
+
 #include "model/kernels/dense_kernel.h"
 
 #define W 8
@@ -12,6 +14,16 @@
 #define EVENS 0, 8, 2, 10, 4, 12, 6, 14
 #define ODDS 1, 9, 3, 11, 5, 13, 7, 15
 #include "model/kernels/kernel_fixed_template_impl.h"
+
+/* The fraction, at most 1/2, is exact. 2^63, which does not fit, becomes -2^63: the same word. */
+INLINE void fixed_words(vector x, word *ret_low, word *ret_high) {
+    __m512d whole = _mm512_roundscale_pd(x, _MM_FROUND_TO_NEAREST_INT),
+            fraction = (x - whole) * 0x1p64;
+    __m512i high = _mm512_cvtpd_epi64(whole);
+    __mmask8 below = _mm512_cmp_pd_mask(fraction, _mm512_set1_pd(-0.5), _CMP_LT_OQ);
+    *ret_low = (word)_mm512_cvtpd_epi64(fraction);
+    *ret_high = (word)_mm512_mask_sub_epi64(high, below, high, _mm512_set1_epi64(1));
+}
 
 const struct qr_dense_kernels qr_dense_kernels_avx512 = {kernel_matmul, kernel_add_doubles,
                                                          kernel_set_doubles, kernel_means};

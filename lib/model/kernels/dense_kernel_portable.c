@@ -38,8 +38,9 @@ static void kernel_set_doubles(qr_fixed *restrict acc, const double *restrict x,
     kernel_add_doubles(acc, x, n);
 }
 
-static void kernel_means(double *restrict ret, const qr_fixed *restrict sum, size_t n, double by) {
-    for (size_t i = 0; i < n; i++) ret[i] = qr_fixed_to_double(sum[i]) / by;
+static void kernel_means(double *restrict ret, const qr_fixed *restrict sum, size_t n,
+                         double n_terms) {
+    for (size_t i = 0; i < n; i++) ret[i] = qr_fixed_to_double(sum[i]) / n_terms;
 }
 
 const struct qr_dense_kernels qr_dense_kernels_portable = {kernel_matmul, kernel_add_doubles,
