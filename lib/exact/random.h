@@ -32,6 +32,10 @@ enum qr_random_purpose {
 
 /* One block: four 32-bit words of output from a key and a counter. */
 void qr_philox4x32(const uint32_t key[2], const uint32_t counter[4], uint32_t ret[4]);
+/* Several blocks with one key, in half of the time: word[k][i] is word k of block i, of the counter
+ * and then of the output. */
+enum { QR_PHILOX_MANY = 4 };
+void qr_philox4x32_many(const uint32_t key[2], uint32_t word[4][QR_PHILOX_MANY]);
 /* One draw as 64 bits, or as a uniform number in [0, 1). */
 uint64_t qr_random_u64(uint64_t seed, enum qr_random_purpose purpose, uint32_t a, uint64_t b);
 double qr_random_uniform(uint64_t seed, enum qr_random_purpose purpose, uint32_t a, uint64_t b);

@@ -47,6 +47,10 @@ size_t qr_sim_micro_batch_size(const struct qr_sim_plan *p, size_t batch_size) {
 bool qr_sim_micro_batches_in_parallel(const struct qr_sim_plan *p) {
     return p->engine->micro_batches_in_parallel(p);
 }
+bool qr_sim_threads_share(const struct qr_sim_plan *p) {
+    return !qr_sim_micro_batches_in_parallel(p) ||
+           (p->engine->threads_share && p->engine->threads_share(p));
+}
 
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p, size_t max_samples) {
     size_t shift =

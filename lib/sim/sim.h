@@ -19,8 +19,8 @@
  * Threads   A plan is const after compile. A bound belongs to one thread while it is filled and may
  *           then be read by any. A workspace belongs to one thread
  *           (qr_sim_micro_batches_in_parallel: one micro-batch per thread). The pool works inside
- *           one large state: with all its threads or, called from a task of the same pool, with
- *           those that are idle.
+ *           one large state and on rows of trajectories: with all its threads or, called from a
+ *           task of the same pool, with those that are idle.
  */
 #ifndef QR_SIM_SIM_H
 #define QR_SIM_SIM_H
@@ -64,6 +64,9 @@ size_t qr_sim_micro_batch_size(const struct qr_sim_plan *plan, size_t batch_size
  * samples, a state of one tile, cones, or a streaming plan of less than 24 qubits). Else pass the
  * pool to one micro-batch. */
 bool qr_sim_micro_batches_in_parallel(const struct qr_sim_plan *plan);
+/* True if threads that are idle can help with a micro-batch: rows of trajectories, or parts of a
+ * large state. */
+bool qr_sim_threads_share(const struct qr_sim_plan *plan);
 /* Bytes of a workspace for micro-batches of up to max_samples, and of the numbers of a step:
  * exactly what is allocated. */
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *plan, size_t max_samples);

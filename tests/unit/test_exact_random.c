@@ -22,6 +22,16 @@ static void test_known_answers(void) {
         CHECK(memcmp(got, kat[i].want, sizeof got) == 0, "vector %zu: %08x %08x %08x %08x", i,
               got[0], got[1], got[2], got[3]);
     }
+    /* Several blocks are the same as each alone. */
+    uint32_t word[4][QR_PHILOX_MANY], counter[QR_PHILOX_MANY][4], got[4];
+    for (uint32_t b = 0; b < QR_PHILOX_MANY; b++)
+        for (uint32_t k = 0; k < 4; k++)
+            word[k][b] = counter[b][k] = (uint32_t)qr_random_u64(1, QR_RANDOM_DATA, b, k);
+    qr_philox4x32_many(kat[2].key, word);
+    for (uint32_t b = 0; b < QR_PHILOX_MANY; b++) {
+        qr_philox4x32(kat[2].key, counter[b], got);
+        for (uint32_t k = 0; k < 4; k++) CHECK(word[k][b] == got[k], "block %u, word %u", b, k);
+    }
 }
 
 static void test_draws(void) {

@@ -2,6 +2,7 @@
  * finite differences of those; trajectories against the exact engines, within bounds that follow
  * from their spread; equal bits over tables. */
 #include "base/mem.h"
+#include "base/pool.h"
 #include "sim/sim.h"
 #include "tests/ref/dense.h"
 #include "tests/ref/noisy.h"
@@ -359,12 +360,9 @@ static void conditional_channels(void) {
     printf("conditional channels: largest z-score %.2f\n", worst);
 }
 
-/* Where lanes are qubits, matrices with errors are in single precision: the same trajectories as in
- * double precision, on 12 qubits. Derivatives of gates before an error and after it. */
-static void single_precision(void) {
-    enum { QUBITS = 12, GATES = 8 * QUBITS };
+enum { QUBITS = 12, GATES = 8 * QUBITS };
+static struct noisy wide_new(void) {
     struct qr_err err;
-    struct result r[2];
     struct noisy p = {
         .c = qr_circuit_new(QUBITS, 0), .n_samples = 1, .direction = {1, -0.6}, .scale = {1}};
     struct qr_channel flip = {.info = qr_channel_info_of("Depolarize", 1),
@@ -384,6 +382,14 @@ static void single_precision(void) {
     }
     CHECK(qr_observable_parse("X0 + Z3 Z7", QUBITS, &p.obs[0], &err) == QR_OK);
     CHECK(qr_observable_parse("Y5 - 0.5*Z11", QUBITS, &p.obs[1], &err) == QR_OK);
+    return p;
+}
+
+/* Where lanes are qubits, matrices with errors are in single precision: the same trajectories as in
+ * double precision, on 12 qubits. Derivatives of gates before an error and after it. */
+static void single_precision(void) {
+    struct result r[2];
+    struct noisy p = wide_new();
     for (int single = 0; single < 2; single++) {
         struct qr_sim_options opt = {.precision = single ? QR_SINGLE : QR_DOUBLE,
                                      .isa = qr_isa_best(),
@@ -400,6 +406,67 @@ static void single_precision(void) {
     CHECK(worst <= 2 * 3.5 * 4 * GATES * 0x1p-24, "%.3g", worst);
     printf("12 qubits with errors: single precision %.2g from double\n", worst);
     noisy_drop(&p);
+}
+
+enum { SHOTS = 37 };
+struct shared_results {
+    struct result r[2]; /* of two backward sweeps */
+    uint64_t strings[2 * SHOTS], bits[2 * SHOTS];
+};
+
+static void shared_by(struct noisy *p, const struct qr_sim_options *opt, struct qr_pool *pool,
+                      struct shared_results *ret) {
+    struct qr_sim_plan *plan;
+    struct qr_sim_workspace *ws;
+    struct qr_err err;
+    memset(ret, 0, sizeof *ret);
+    CHECK(qr_sim_compile(p->c, p->obs, READOUTS, opt, &plan, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_sim_threads_share(plan));
+    struct qr_sim_bound *b = qr_sim_bound_new(plan);
+    qr_sim_bind(b, p->theta, NULL);
+    CHECK(qr_sim_workspace_new(plan, 2, &ws, &err) == QR_OK, "%s", err.msg);
+    qr_sim_set_draw(ws, &(struct qr_sim_draw){.key = 5});
+    qr_sim_forward_for_gradient(b, ws, pool, p->x, p->c->n_columns, p->n_samples, NULL,
+                                ret->r[0].z);
+    for (int i = 0; i < 2; i++) {
+        qr_fixed grad[MOST] = {0};
+        CHECK(qr_sim_backward(b, ws, i ? NULL : pool, p->direction, p->scale, grad, ret->r[i].dx));
+        for (unsigned k = 0; k < p->c->n_params; k++)
+            ret->r[i].grad[k] = qr_fixed_to_double(grad[k]);
+    }
+    if (opt->shots)
+        CHECK(qr_sim_sample(b, ws, pool, p->x, p->c->n_columns, p->n_samples, ret->strings,
+                            ret->bits));
+    memcpy(ret->r[1].z, ret->r[0].z, sizeof ret->r[0].z);
+    qr_sim_workspace_free(ws);
+    qr_sim_bound_free(b);
+    qr_sim_plan_free(plan);
+}
+
+/* Groups of trajectories on three threads, in any order: the bits of one thread; a second backward
+ * sweep gives the same, also by another number of threads. */
+static void shared_by_threads(void) {
+    struct qr_pool *pool = qr_pool_new(3);
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct noisy p = seed % 3 == 2 ? measuring_new(2 * seed, false)
+                         : seed % 3    ? noisy_new(seed, 1 + seed % 4, 6 + seed % 9, 3 + seed % 6)
+                                       : wide_new();
+        struct qr_sim_options opt = {.precision = seed % 2 ? QR_DOUBLE : QR_SINGLE,
+                                     .isa = qr_isa_best(),
+                                     .engine = QR_ENGINE_STATEVECTOR,
+                                     .method = QR_METHOD_TRAJECTORIES,
+                                     .n_trajectories = 100,
+                                     .shots = seed % 4 < 2 ? SHOTS : 0,
+                                     .wanted = p.wanted};
+        struct shared_results by[2];
+        for (int i = 0; i < 2; i++) shared_by(&p, &opt, i ? pool : NULL, &by[i]);
+        CHECK(memcmp(&by[0].r[0], &by[0].r[1], sizeof by[0].r[0]) == 0, "seed %llu: second sweep",
+              (unsigned long long)seed);
+        CHECK(memcmp(&by[0], &by[1], sizeof by[0]) == 0, "seed %llu: on three threads",
+              (unsigned long long)seed);
+        noisy_drop(&p);
+    }
+    qr_pool_free(pool);
 }
 
 /* Read-out errors: each term's Paulis are turned to Z, and the probabilities of the bits pass
@@ -573,6 +640,7 @@ int main(void) {
     trajectories(true);
     conditional_channels();
     single_precision();
+    shared_by_threads();
     teleportation(5);
     teleportation(13);
     order_of_bits();

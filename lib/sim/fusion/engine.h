@@ -44,7 +44,9 @@ struct qr_sim_engine {
     /* Minimum memory; a circuit that needs more than the limit is rejected. NULL: a workspace for
      * one sample and the numbers of a step. */
     unsigned __int128 (*least_bytes)(const struct qr_sim_plan *p);
+    /* As in sim.h. threads_share: with micro-batches in parallel; NULL: false. */
     bool (*micro_batches_in_parallel)(const struct qr_sim_plan *p);
+    bool (*threads_share)(const struct qr_sim_plan *p);
     /* As in sim.h. NULL: 16 where lanes are samples, else 1. */
     size_t (*micro_batch_size)(const struct qr_sim_plan *p, size_t batch_size);
 

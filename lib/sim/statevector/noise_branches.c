@@ -121,7 +121,7 @@ void qr_branch_forward(struct qr_sweep *r, const struct qr_plan_step *st, unsign
     for (unsigned l = 0; l < lanes; l++) {
         struct qr_m4 m = qr_m4_identity();
         if (l < r->n && qr_condition_holds(r, st, l)) {
-            const struct qr_trajectory *row = &t->rows[r->first + l];
+            const struct qr_trajectory *row = &t->rows->list[r->first + l];
             uint64_t u[2];
             double probability[QR_CHANNEL_KRAUS], all = 0, sum = 0;
             uint32_t k = 0;

@@ -29,6 +29,25 @@ void qr_noise_draw_pair(uint64_t key, uint32_t pair, uint32_t sample, uint32_t t
     ret[1] = (uint64_t)out[3] << 32 | out[2];
 }
 
+/* The same for pairs `pair` .. pair + QR_PHILOX_MANY - 1. */
+enum { DRAWS = 2 * QR_PHILOX_MANY };
+static void draw_many(uint64_t key, uint32_t pair, uint32_t sample, uint32_t trajectory,
+                      uint64_t ret[DRAWS]) {
+    const uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
+    uint32_t word[4][QR_PHILOX_MANY];
+    for (uint32_t i = 0; i < QR_PHILOX_MANY; i++) {
+        word[0][i] = QR_RANDOM_TRAJECTORY;
+        word[1][i] = pair + i;
+        word[2][i] = trajectory;
+        word[3][i] = sample;
+    }
+    qr_philox4x32_many(k, word);
+    for (uint32_t i = 0; i < QR_PHILOX_MANY; i++) {
+        ret[2 * i] = (uint64_t)word[1][i] << 32 | word[0][i];
+        ret[2 * i + 1] = (uint64_t)word[3][i] << 32 | word[2][i];
+    }
+}
+
 uint32_t qr_noise_sample(const struct qr_statevector_workspace *ws, uint32_t sample) {
     return ws->head.draw.sample ? ws->head.draw.sample[sample] : sample;
 }
@@ -47,10 +66,10 @@ bool qr_noise_draw_row(const struct qr_sim_bound *b, const struct qr_statevector
     const uint32_t *channel = p->statevector->site_channels;
     uint32_t number = qr_noise_sample(ws, sample);
     bool any = false;
-    for (size_t i = 0; i < p->n_noise; i += 2) {
-        uint64_t u[2];
-        qr_noise_draw_pair(ws->head.draw.key, (uint32_t)(i / 2), number, trajectory, u);
-        for (size_t k = i; k < i + 2 && k < p->n_noise; k++) {
+    for (size_t i = 0; i < p->n_noise; i += DRAWS) {
+        uint64_t u[DRAWS];
+        draw_many(ws->head.draw.key, (uint32_t)(i / 2), number, trajectory, u);
+        for (size_t k = i; k < i + DRAWS && k < p->n_noise; k++) {
             ret[k] = 0;
             if (channel[k] == QR_NO_SLOT) continue;
             unsigned n = p->channels[channel[k]].info->n_targets == 1 ? 4 : 16;
@@ -190,11 +209,11 @@ void qr_noise_prepare(const struct qr_sweep *r) {
     struct qr_trajectories *t = r->ws->noise;
     size_t n_events = 0;
     for (size_t l = 0; l < r->n; l++) {
-        const struct qr_trajectory *row = &t->rows[r->first + l];
+        const struct qr_trajectory *row = &t->rows->list[r->first + l];
         uint8_t *to = t->outcomes + l * p->n_noise;
-        if (t->all_outcomes)
+        if (t->rows->outcomes)
             memcpy(to,
-                   t->all_outcomes +
+                   t->rows->outcomes +
                        ((size_t)row->sample * p->n_trajectories + row->number) * p->n_noise,
                    p->n_noise);
         else qr_noise_draw_row(r->b, r->ws, row->sample, row->number, to);

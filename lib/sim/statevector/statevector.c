@@ -26,22 +26,21 @@ static void statevector_slot_buffers(struct qr_buffers *r, const struct qr_sim_p
  * least, and up to four, which a larger pod may have, if that is 5 % of the two state vectors at
  * most. */
 static unsigned statevector_slot_count(const struct qr_sim_plan *p) {
-    unsigned n = qr_cpu_limit();
     size_t n_tiles = (size_t)1 << (p->cell_bits - p->statevector->tile_bits);
     if (n_tiles == 1) return 1;
+    unsigned n = qr_cpu_limit();
     while (n < 2 || (n < 4 && 3 * (n + 1) <= n_tiles / 10)) n++;
     return n;
 }
 
-static void statevector_buffers(struct qr_buffers *r, struct qr_sim_workspace *workspace) {
-    struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
-    const struct qr_sim_plan *p = workspace->plan;
+/* All but samples and rows. */
+static void statevector_own_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws) {
+    const struct qr_sim_plan *p = ws->head.plan;
     const struct qr_statevector *v = p->statevector;
-    size_t max_samples = workspace->max_samples;
+    size_t max_samples = ws->head.max_samples;
     qr_buffers_take(r, "phi", p->cell_bytes << p->cell_bits, &ws->phi);
     qr_buffers_take(r, "lambda", p->cell_bytes << p->cell_bits, &ws->lambda);
     if (v->first_pass) qr_buffers_take(r, "fixed start", p->cell_bytes << p->cell_bits, &ws->start);
-    qr_buffers_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
     qr_buffers_take(r, "numbers", v->n_wide * QR_WIDE * sizeof *ws->wide, &ws->wide);
     qr_buffers_take(r, "numbers", p->n_data * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
     ws->n_slots = statevector_slot_count(p);
@@ -59,8 +58,41 @@ static void statevector_buffers(struct qr_buffers *r, struct qr_sim_workspace *w
     if (p->shots) qr_shots_buffers(r, ws);
 }
 
+/* Workspaces for the other threads that groups of rows may keep busy. */
+static unsigned statevector_others_count(const struct qr_sim_plan *p, size_t max_samples,
+                                         size_t bytes) {
+    size_t per = qr_statevector_group(p), n_rows = max_samples * p->n_trajectories,
+           n_groups = (n_rows + per - 1) / per, n = 1;
+    if (!p->n_channels || p->statevector->tile_bits < p->cell_bits) return 0;
+    unsigned cpus = qr_cpu_limit(), limit = cpus > 2 ? cpus : 2;
+    while (n < limit && n < n_groups && n * bytes <= QR_KEPT_BYTES) n++;
+    return (unsigned)(n - 1);
+}
+
+static void statevector_buffers(struct qr_buffers *r, struct qr_sim_workspace *workspace) {
+    struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
+    const struct qr_sim_plan *p = workspace->plan;
+    size_t max_samples = workspace->max_samples, before = r->bytes;
+    statevector_own_buffers(r, ws);
+    ws->n_others = statevector_others_count(p, max_samples, r->bytes - before);
+    qr_buffers_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
+    if (p->n_channels) qr_trajectories_rows_buffers(r, ws);
+    qr_buffers_take(r, "trajectories", ws->n_others * sizeof *ws->others, &ws->others);
+    for (unsigned i = 0; i < ws->n_others && r->code == QR_OK; i++) {
+        struct qr_statevector_workspace unused = {0},
+                                        *other = ws->others ? ws->others + i : &unused;
+        other->head = (struct qr_sim_workspace){.plan = p, .max_samples = max_samples};
+        statevector_own_buffers(r, other);
+    }
+}
+
 static void statevector_begin(struct qr_sim_workspace *workspace) {
-    ((struct qr_statevector_workspace *)workspace)->phi_group = QR_NO_GROUP;
+    struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
+    ws->phi_group = QR_NO_GROUP;
+    for (unsigned i = 0; i < ws->n_others; i++) {
+        ws->others[i].phi_group = QR_NO_GROUP;
+        ws->others[i].noise->rows = ws->noise->rows;
+    }
 }
 
 static struct qr_sweep statevector_sweep_of(const struct qr_sim_bound *b,
@@ -299,6 +331,8 @@ static bool statevector_in_parallel(const struct qr_sim_plan *p) {
     return p->lanes_are_samples || p->cell_bits <= QR_TILE_BITS;
 }
 
+static bool statevector_threads_share(const struct qr_sim_plan *p) { return p->n_channels > 0; }
+
 const struct qr_sim_engine qr_statevector_engine = {
     .name = "statevector",
     .memory = "two state vectors",
@@ -307,6 +341,7 @@ const struct qr_sim_engine qr_statevector_engine = {
     .plan_free = statevector_plan_free,
     .least_bytes = statevector_least_bytes,
     .micro_batches_in_parallel = statevector_in_parallel,
+    .threads_share = statevector_threads_share,
     .micro_batch_size = statevector_micro_batch_size,
     .bound_buffers = qr_trajectories_bound_buffers,
     .bind = statevector_bind,

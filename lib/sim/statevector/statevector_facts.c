@@ -206,10 +206,13 @@ static void report_passes(struct qr_report_build *b) {
                        "down to the first fused gate with a parameter%s; adjoints only where "
                        "an earlier such gate shares a qubit",
                        p->wanted ? " or a differentiated input" : "");
-    qr_report_line(b, "threads",
-                   p->engine->micro_batches_in_parallel(p)
-                       ? "each thread runs micro-batches in its own workspace"
-                       : "all threads share the tiles of one sample");
+    if (p->engine->micro_batches_in_parallel(p))
+        qr_report_line(b, "threads", "each thread runs micro-batches in its own workspace%s",
+                       p->n_channels ? "; idle threads share the trajectories of one" : "");
+    else
+        qr_report_line(b, "threads", "all threads share %s",
+                       v->tile_bits < p->cell_bits ? "the tiles of one sample"
+                                                   : "the trajectories of one sample");
 }
 
 void qr_statevector_report(struct qr_report_build *b) {

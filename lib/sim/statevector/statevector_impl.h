@@ -183,6 +183,10 @@ struct qr_statevector_workspace {
     struct qr_c64 factor;          /* the state is this times the amplitudes in phi */
     struct qr_trajectories *noise; /* NULL: no channels */
     struct qr_shot_buffers *shots; /* NULL: no shots */
+    /* Of a circuit with channels whose state is one tile: workspaces without samples and rows of
+     * their own, in which other threads run rows of trajectories */
+    struct qr_statevector_workspace *others;
+    unsigned n_others;
 };
 
 /* ---- one sweep over one group ---- */
@@ -297,7 +301,9 @@ void qr_statevector_sum_mixed(struct qr_statevector_workspace *ws);
 
 /* ---- circuits with channels ---- */
 
-enum { QR_NOISE_PAULIS = 16, QR_NOISE_OPERATOR = 16 };
+/* A workspace keeps so many bytes at most of what it could compute again; as many for each of
+ * outcomes, final states, and the workspaces of other threads. */
+enum { QR_NOISE_PAULIS = 16, QR_NOISE_OPERATOR = 16, QR_KEPT_BYTES = 16 << 20 };
 
 struct qr_statevector_bound {
     struct qr_m4 *before, *after; /* per site: products of the shape's ops before and after it */
@@ -318,21 +324,26 @@ struct qr_trajectory {
     uint32_t sample, number; /* index in the micro-batch; of the trajectory */
     double weight;           /* divided by the number of trajectories */
 };
-struct qr_trajectories {
-    struct qr_trajectory *rows; /* max_samples * n_trajectories, of the samples in order */
-    size_t n_rows;
+/* What all threads share. */
+struct qr_trajectory_rows {
+    struct qr_trajectory *list; /* max_samples * n_trajectories, of the samples in order */
+    size_t n;
+    double *z; /* per row, n_readouts: read-outs, or sums over the row's shots; NaN: not finite */
     /* Per trajectory of the micro-batch, n_noise: Pauli at each site. NULL where these would be too
      * many, which are then drawn again. */
-    uint8_t *all_outcomes;
-    uint8_t *outcomes;     /* QR_LANES * n_noise: of a group */
+    uint8_t *outcomes;
     unsigned char *finals; /* final state of each group, from forward to backward, or NULL */
+    /* per row: direction * read-outs, and their mean over the sample's other trajectories. NULL:
+     * not needed */
+    double (*values)[2];
+};
+struct qr_trajectories {
+    struct qr_trajectory_rows *rows;
+    uint8_t *outcomes; /* QR_LANES * n_noise: of a group */
     struct qr_noise_event *events;
-    uint32_t *first_event; /* n_noisy + 1 */
-    double *numbers;       /* n_noisy * QR_WIDE, or QR_NARROW */
-    double *x, *direction; /* of a group */
-    /* per row, values_stride apart: the read-outs; then direction * read-outs, and their mean over
-     * the sample's other trajectories. NULL: not needed */
-    double *values;
+    uint32_t *first_event;    /* n_noisy + 1 */
+    double *numbers;          /* n_noisy * QR_WIDE, or QR_NARROW */
+    double *x, *direction;    /* of a group */
     unsigned char *kept;      /* n_branches states */
     double *branch_numbers;   /* n_branches * QR_WIDE, or QR_NARROW */
     uint8_t *branch_outcomes; /* n_branches * QR_LANES */
@@ -342,6 +353,7 @@ struct qr_trajectories {
     qr_fixed *sites;          /* n_sites * QR_CROSS */
     qr_fixed *params;         /* n_params: derivatives by strengths */
     double *by_params;
+    int64_t held; /* group in the workspace's phi when a loop over the groups began */
     bool bad;
 };
 
@@ -425,7 +437,9 @@ bool qr_trajectories_are_allowed(struct qr_sim_plan *p);
 void qr_trajectories_plan(struct qr_sim_plan *p);
 void qr_trajectories_bound_buffers(struct qr_buffers *r, struct qr_sim_bound *b);
 void qr_trajectories_bind(struct qr_sim_bound *b);
+/* The buffers of a workspace and of its others. */
 void qr_trajectories_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws);
+void qr_trajectories_rows_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws);
 /* As qr_sim_sample. */
 bool qr_trajectories_sample(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
                             struct qr_pool *pool, size_t n_samples, uint64_t *ret,

@@ -5,13 +5,15 @@
  *          sample without any error are one row with their number as weight. Pauli errors are in
  *          noise_sites.c, other channels in noise_branches.c. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/pool.h"
 #include "sim/statevector/statevector_impl.h"
 
-enum { PAULIS = QR_NOISE_PAULIS, OPERATOR = QR_NOISE_OPERATOR, KEPT_BYTES = 16 << 20 };
+enum { PAULIS = QR_NOISE_PAULIS, OPERATOR = QR_NOISE_OPERATOR };
 
 /* ---- the plan ---- */
 
@@ -103,10 +105,6 @@ void qr_trajectories_bind(struct qr_sim_bound *b) {
 
 /* ---- the workspace ---- */
 
-static size_t values_stride(const struct qr_sim_plan *p) {
-    return p->n_readouts > 2 ? p->n_readouts : 2;
-}
-
 /* Whether a strength of Pauli errors has a derivative. */
 static bool errors_need(const struct qr_sim_plan *p) {
     bool any = false;
@@ -115,30 +113,37 @@ static bool errors_need(const struct qr_sim_plan *p) {
     return any;
 }
 
+void qr_trajectories_rows_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws) {
+    const struct qr_sim_plan *p = ws->head.plan;
+    size_t n_rows = ws->head.max_samples * p->n_trajectories;
+    struct qr_trajectory_rows unused, *rows = NULL;
+    qr_buffers_take(r, "trajectories", sizeof *rows, &rows);
+    if (rows) ws->noise->rows = rows;
+    else rows = &unused;
+    qr_buffers_take(r, "trajectories", n_rows * sizeof *rows->list, &rows->list);
+    qr_buffers_take(r, "trajectories", n_rows * p->n_readouts * sizeof *rows->z, &rows->z);
+    if (n_rows * p->n_noise <= QR_KEPT_BYTES)
+        qr_buffers_take(r, "trajectories", n_rows * p->n_noise + 1, &rows->outcomes);
+    size_t n_groups = n_rows / qr_statevector_group(p) + 1, state = p->cell_bytes << p->cell_bits;
+    if (!p->statevector->n_branches && p->cell_bits < 24 && n_groups <= QR_KEPT_BYTES / state)
+        qr_buffers_take(r, "kept", n_groups * state, &rows->finals);
+    if (errors_need(p) || p->statevector->n_branches)
+        qr_buffers_take(r, "trajectories", n_rows * sizeof *rows->values, &rows->values);
+}
+
 void qr_trajectories_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws) {
     const struct qr_sim_plan *p = ws->head.plan;
     const struct qr_statevector *v = p->statevector;
-    size_t n_rows = ws->head.max_samples * p->n_trajectories, numbers = qr_noise_numbers_size(p);
+    size_t numbers = qr_noise_numbers_size(p);
     struct qr_trajectories unused, *t;
     qr_buffers_take(r, "trajectories", sizeof *ws->noise, &ws->noise);
     t = ws->noise ? ws->noise : &unused;
-    qr_buffers_take(r, "trajectories", n_rows * sizeof *t->rows, &t->rows);
     qr_buffers_take(r, "trajectories", QR_LANES * (p->n_noise + 1), &t->outcomes);
-    t->all_outcomes = NULL;
-    t->finals = NULL;
-    if (n_rows * p->n_noise <= KEPT_BYTES)
-        qr_buffers_take(r, "trajectories", n_rows * p->n_noise + 1, &t->all_outcomes);
-    size_t n_groups = n_rows / qr_statevector_group(p) + 1, state = p->cell_bytes << p->cell_bits;
-    if (!v->n_branches && p->cell_bits < 24 && n_groups <= KEPT_BYTES / state)
-        qr_buffers_take(r, "kept", n_groups * state, &t->finals);
     qr_buffers_take(r, "trajectories", QR_LANES * p->n_noise * sizeof *t->events, &t->events);
     qr_buffers_take(r, "trajectories", (v->n_noisy + 1) * sizeof *t->first_event, &t->first_event);
     qr_buffers_take(r, "numbers", v->n_noisy * numbers * sizeof *t->numbers, &t->numbers);
     qr_buffers_take(r, "samples", QR_LANES * p->n_columns * sizeof *t->x, &t->x);
     qr_buffers_take(r, "samples", QR_LANES * p->n_readouts * sizeof *t->direction, &t->direction);
-    if (errors_need(p) || v->n_branches)
-        qr_buffers_take(r, "trajectories", n_rows * values_stride(p) * sizeof *t->values,
-                        &t->values);
     qr_buffers_take(r, "kept", v->n_branches * (p->cell_bytes << p->cell_bits), &t->kept);
     qr_buffers_take(r, "numbers", v->n_branches * numbers * sizeof *t->branch_numbers,
                     &t->branch_numbers);
@@ -152,28 +157,53 @@ void qr_trajectories_buffers(struct qr_buffers *r, struct qr_statevector_workspa
     qr_buffers_take(r, "sums", p->n_params * sizeof *t->by_params, &t->by_params);
 }
 
+/* ---- the rows ---- */
+
+enum { DRAWN = 16 }; /* trajectories per task */
+struct row_draws {
+    const struct qr_sim_bound *b;
+    struct qr_statevector_workspace *ws;
+    size_t n;
+};
+
+/* Draws the errors of trajectories; those without any get weight 0. */
+static void draw_task(void *ctx, size_t task, unsigned worker) {
+    const struct row_draws *d = ctx;
+    const struct qr_sim_plan *p = d->b->plan;
+    const struct qr_trajectory_rows *rows = d->ws->noise->rows;
+    bool always = p->statevector->n_branches || p->shots;
+    (void)worker;
+    for (size_t i = task * DRAWN; i < (task + 1) * DRAWN && i < d->n; i++) {
+        struct qr_trajectory *row = &rows->list[i];
+        row->sample = (uint32_t)(i / p->n_trajectories);
+        row->number = (uint32_t)(i % p->n_trajectories);
+        uint8_t *to = rows->outcomes ? rows->outcomes + i * p->n_noise : d->ws->noise->outcomes;
+        bool errors = qr_noise_draw_row(d->b, d->ws, row->sample, row->number, to);
+        row->weight = errors || always ? 1.0 / p->n_trajectories : 0;
+    }
+}
+
 /* Lists the trajectories of all samples; those of a sample without errors are one row. */
 static void list_rows(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
-                      size_t n_samples) {
+                      struct qr_pool *pool, size_t n_samples) {
     const struct qr_sim_plan *p = b->plan;
-    struct qr_trajectories *t = ws->noise;
-    double one = 1.0 / p->n_trajectories;
-    t->n_rows = 0;
-    for (uint32_t s = 0; s < n_samples; s++) {
-        struct qr_trajectory *clean = NULL;
-        for (uint32_t i = 0; i < p->n_trajectories; i++) {
-            size_t at = ((size_t)s * p->n_trajectories + i) * p->n_noise;
-            bool errors = qr_noise_draw_row(b, ws, s, i,
-                                            t->all_outcomes ? t->all_outcomes + at : t->outcomes) ||
-                          p->statevector->n_branches || p->shots;
-            if (!errors && clean) {
-                clean->weight += one;
-                continue;
-            }
-            struct qr_trajectory *row = &t->rows[t->n_rows++];
-            *row = (struct qr_trajectory){.sample = s, .number = i, .weight = one};
-            if (!errors) clean = row;
+    struct qr_trajectory_rows *rows = ws->noise->rows;
+    struct row_draws draws = {b, ws, n_samples * p->n_trajectories};
+    struct qr_trajectory *clean = NULL;
+    qr_pool_for(rows->outcomes ? pool : NULL, (draws.n + DRAWN - 1) / DRAWN, draw_task, &draws);
+    rows->n = 0;
+    for (size_t i = 0; i < draws.n; i++) {
+        struct qr_trajectory row = rows->list[i];
+        bool errors = row.weight > 0;
+        if (!errors && clean && clean->sample == row.sample) {
+            clean->weight += 1.0 / p->n_trajectories;
+            continue;
         }
+        if (!errors) {
+            clean = &rows->list[rows->n];
+            row.weight = 1.0 / p->n_trajectories;
+        }
+        rows->list[rows->n++] = row;
     }
 }
 
@@ -202,42 +232,150 @@ static void add_strength_gradient(const struct qr_sim_bound *b, struct qr_trajec
     }
 }
 
-/* ---- a micro-batch ---- */
+/* ---- groups of rows ---- */
 
-static struct qr_sweep rows_sweep(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
-                                  struct qr_pool *pool, size_t group) {
-    const struct qr_sim_plan *p = b->plan;
+/* A loop over the groups: each thread takes the next group, in a workspace of its own. */
+struct rows_loop {
+    const struct qr_sim_bound *b;
+    struct qr_statevector_workspace *ws;
+    struct qr_pool *pool; /* of the sweeps; NULL where threads run groups */
+    /* last: the workspace gets no other group */
+    void (*run)(struct rows_loop *loop, struct qr_sweep *r, size_t group, bool last);
+    size_t n_groups;
+    atomic_size_t next;
+    atomic_bool bad;
+    bool backward; /* each workspace begins with the group that it holds */
+    bool gradient;
+    const double *direction, *scale;
+    uint64_t *strings, *bits;
+};
+
+static struct qr_statevector_workspace *workspace_at(struct qr_statevector_workspace *ws,
+                                                     size_t i) {
+    return i ? &ws->others[i - 1] : ws;
+}
+
+static struct qr_sweep rows_sweep(const struct rows_loop *loop, struct qr_statevector_workspace *ws,
+                                  size_t group) {
+    const struct qr_sim_plan *p = loop->b->plan;
     struct qr_trajectories *t = ws->noise;
-    size_t per = qr_statevector_group(p), left = t->n_rows - group * per;
-    struct qr_sweep r = qr_statevector_sweep(b, ws, pool, group * per, left < per ? left : per);
+    size_t per = qr_statevector_group(p), left = t->rows->n - group * per;
+    struct qr_sweep r =
+        qr_statevector_sweep(loop->b, ws, loop->pool, group * per, left < per ? left : per);
     for (size_t l = 0; l < r.n; l++) {
-        r.sample[l] = t->rows[r.first + l].sample;
+        r.sample[l] = t->rows->list[r.first + l].sample;
         if (p->n_columns)
-            memcpy(t->x + l * p->n_columns, ws->x + (size_t)r.sample[l] * p->n_columns,
+            memcpy(t->x + l * p->n_columns, loop->ws->x + (size_t)r.sample[l] * p->n_columns,
                    p->n_columns * sizeof *t->x);
     }
     r.x = t->x;
     return r;
 }
 
-/* Read-outs as means over the shots of each row, whose trajectories are not merged. */
-static void measure_rows(const struct qr_sweep *r, double *ret_z) {
-    const struct qr_sim_plan *p = r->p;
-    struct qr_trajectories *t = r->ws->noise;
-    double *own = r->ws->shots->z;
-    for (size_t l = 0; l < r->n; l++) {
-        const struct qr_trajectory *row = &t->rows[r->first + l];
-        struct qr_shot_source from = {.lane = l, .sample = row->sample, .trajectory = row->number};
-        qr_shots_of(p, row->number, &from.first, &from.n);
-        memset(own, 0, p->n_readouts * sizeof *own);
-        bool fine = qr_shots_measure(r->ws, &from, own);
-        for (size_t k = 0; k < p->n_readouts; k++) {
-            ret_z[row->sample * p->n_readouts + k] += fine ? own[k] : (double)__builtin_nanf("");
-            if (t->values)
-                t->values[(r->first + l) * values_stride(p) + k] =
-                    own[k] * p->shots / (from.n ? from.n : 1);
-        }
+static bool is_held(const struct rows_loop *loop, size_t group) {
+    for (size_t i = 0; i <= loop->ws->n_others; i++)
+        if (workspace_at(loop->ws, i)->noise->held == (int64_t)group) return true;
+    return false;
+}
+
+static size_t take_group(struct rows_loop *loop) {
+    size_t g;
+    do g = atomic_fetch_add_explicit(&loop->next, 1, memory_order_relaxed);
+    while (loop->backward && g < loop->n_groups && is_held(loop, g));
+    return g < loop->n_groups ? g : loop->n_groups;
+}
+
+static void rows_task(void *ctx, size_t i, unsigned worker) {
+    struct rows_loop *loop = ctx;
+    struct qr_statevector_workspace *ws = workspace_at(loop->ws, i);
+    bool holds = loop->backward && ws->noise->held != QR_NO_GROUP;
+    (void)worker;
+    for (size_t next, g = holds ? (size_t)ws->noise->held : take_group(loop); g < loop->n_groups;
+         g = next) {
+        struct qr_sweep r = rows_sweep(loop, ws, g);
+        next = take_group(loop);
+        loop->run(loop, &r, g, next == loop->n_groups);
     }
+}
+
+static void run_rows(struct rows_loop *loop, struct qr_pool *pool) {
+    struct qr_statevector_workspace *ws = loop->ws;
+    size_t per = qr_statevector_group(loop->b->plan);
+    loop->n_groups = (ws->noise->rows->n + per - 1) / per;
+    for (unsigned i = 0; i <= ws->n_others; i++) {
+        struct qr_statevector_workspace *at = workspace_at(ws, i);
+        at->head.draw = ws->head.draw;
+        at->noise->held = at->phi_group;
+    }
+    if (!ws->n_others) loop->pool = pool;
+    qr_pool_for(pool, ws->n_others + 1, rows_task, loop);
+}
+
+static void forget_groups(struct qr_statevector_workspace *ws) {
+    for (unsigned i = 0; i <= ws->n_others; i++) workspace_at(ws, i)->phi_group = QR_NO_GROUP;
+}
+
+/* ---- forward ---- */
+
+/* Sums over the shots of each row, whose trajectories are not merged. */
+static void measure_rows(const struct qr_sweep *r) {
+    const struct qr_sim_plan *p = r->p;
+    const struct qr_trajectory_rows *rows = r->ws->noise->rows;
+    for (size_t l = 0; l < r->n; l++) {
+        const struct qr_trajectory *row = &rows->list[r->first + l];
+        struct qr_shot_source from = {.lane = l, .sample = row->sample, .trajectory = row->number};
+        double *z = rows->z + (r->first + l) * p->n_readouts;
+        qr_shots_of(p, row->number, &from.first, &from.n);
+        memset(z, 0, p->n_readouts * sizeof *z);
+        bool fine = qr_shots_measure(r->ws, &from, z);
+        for (size_t k = 0; k < p->n_readouts && !fine; k++) z[k] = __builtin_nan("");
+    }
+}
+
+static void forward_group(struct rows_loop *loop, struct qr_sweep *r, size_t group, bool last) {
+    const struct qr_sim_plan *p = r->p;
+    struct qr_statevector_workspace *ws = r->ws;
+    const struct qr_trajectory_rows *rows = ws->noise->rows;
+    size_t state = p->cell_bytes << p->cell_bits;
+    r->gradient = loop->gradient && last; /* the others are repeated */
+    qr_sweep_forward(r);
+    ws->phi_group = (int64_t)group;
+    if (loop->gradient && rows->finals) memcpy(rows->finals + group * state, ws->phi, state);
+    if (p->shots) {
+        measure_rows(r);
+        return;
+    }
+    qr_sweep_expect(r);
+    for (size_t l = 0; l < r->n; l++)
+        for (size_t k = 0; k < p->n_readouts; k++)
+            rows->z[(r->first + l) * p->n_readouts + k] =
+                qr_statevector_readout(ws, k * QR_LANES + l);
+}
+
+/* The samples' read-outs: sums over their rows, in order. */
+static void sum_rows(const struct qr_sim_plan *p, const struct qr_trajectory_rows *rows,
+                     size_t n_samples, double *ret_z) {
+    for (size_t s = 0; s < n_samples; s++)
+        for (size_t k = 0; k < p->n_readouts; k++)
+            ret_z[s * p->n_readouts + k] = p->shots ? p->statevector->shots->constants[k] : 0;
+    for (size_t i = 0; i < rows->n; i++)
+        for (size_t k = 0; k < p->n_readouts; k++) {
+            double z = rows->z[i * p->n_readouts + k];
+            ret_z[rows->list[i].sample * p->n_readouts + k] +=
+                p->shots ? z : rows->list[i].weight * z;
+        }
+}
+
+void qr_trajectories_forward(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
+                             struct qr_pool *pool, size_t n_samples, bool gradient, double *ret_z) {
+    const struct qr_sim_plan *p = b->plan;
+    list_rows(b, ws, pool, n_samples);
+    run_rows(&(struct rows_loop){.b = b, .ws = ws, .run = forward_group, .gradient = gradient},
+             pool);
+    sum_rows(p, ws->noise->rows, n_samples, ret_z);
+    for (size_t i = 0; b->statevector->invalid && i < n_samples * p->n_readouts; i++)
+        ret_z[i] = __builtin_nan("");
+    if (!gradient) forget_groups(ws);
 }
 
 /* Bit 0 is the most significant of n_bits. */
@@ -248,84 +386,62 @@ static uint64_t bits_of_lane(const struct qr_sim_plan *p, const struct qr_trajec
     return bits;
 }
 
+static void sample_group(struct rows_loop *loop, struct qr_sweep *r, size_t group, bool last) {
+    const struct qr_sim_plan *p = r->p;
+    const struct qr_trajectories *t = r->ws->noise;
+    (void)group, (void)last;
+    qr_sweep_forward(r);
+    for (size_t l = 0; l < r->n; l++) {
+        const struct qr_trajectory *row = &t->rows->list[r->first + l];
+        struct qr_shot_source from = {.lane = l, .sample = row->sample, .trajectory = row->number};
+        qr_shots_of(p, row->number, &from.first, &from.n);
+        size_t first = (size_t)row->sample * p->shots + from.first;
+        if (!qr_shots_draw(r->ws, &from, loop->strings + first)) atomic_store(&loop->bad, true);
+        for (unsigned i = 0; loop->bits && i < from.n; i++)
+            loop->bits[first + i] = bits_of_lane(p, t, l);
+    }
+}
+
 bool qr_trajectories_sample(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
                             struct qr_pool *pool, size_t n_samples, uint64_t *ret,
                             uint64_t *ret_bits) {
-    const struct qr_sim_plan *p = b->plan;
-    struct qr_trajectories *t = ws->noise;
-    size_t per = qr_statevector_group(p);
-    bool fine = !b->statevector->invalid;
-    list_rows(b, ws, n_samples);
-    ws->phi_group = QR_NO_GROUP;
-    for (size_t g = 0; g * per < t->n_rows; g++) {
-        struct qr_sweep r = rows_sweep(b, ws, pool, g);
-        qr_sweep_forward(&r);
-        for (size_t l = 0; l < r.n; l++) {
-            const struct qr_trajectory *row = &t->rows[r.first + l];
-            struct qr_shot_source from = {
-                .lane = l, .sample = row->sample, .trajectory = row->number};
-            qr_shots_of(p, row->number, &from.first, &from.n);
-            size_t first = (size_t)row->sample * p->shots + from.first;
-            fine &= qr_shots_draw(ws, &from, ret + first);
-            for (unsigned i = 0; ret_bits && i < from.n; i++)
-                ret_bits[first + i] = bits_of_lane(p, t, l);
-        }
-    }
-    return fine;
+    struct rows_loop loop = {
+        .b = b, .ws = ws, .run = sample_group, .strings = ret, .bits = ret_bits};
+    list_rows(b, ws, pool, n_samples);
+    forget_groups(ws);
+    run_rows(&loop, pool);
+    return !b->statevector->invalid && !atomic_load(&loop.bad);
 }
 
-void qr_trajectories_forward(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
-                             struct qr_pool *pool, size_t n_samples, bool gradient, double *ret_z) {
-    const struct qr_sim_plan *p = b->plan;
-    struct qr_trajectories *t = ws->noise;
-    size_t per = qr_statevector_group(p);
-    size_t state = p->cell_bytes << p->cell_bits;
-    list_rows(b, ws, n_samples);
-    memset(ret_z, 0, n_samples * p->n_readouts * sizeof *ret_z);
-    for (size_t s = 0; p->shots && s < n_samples; s++)
-        memcpy(ret_z + s * p->n_readouts, p->statevector->shots->constants,
-               p->n_readouts * sizeof *ret_z);
-    for (size_t g = 0; g * per < t->n_rows; g++) {
-        struct qr_sweep r = rows_sweep(b, ws, pool, g);
-        r.gradient = gradient && (g + 1) * per >= t->n_rows; /* the others are repeated */
-        qr_sweep_forward(&r);
-        ws->phi_group = (int64_t)g;
-        if (gradient && t->finals) memcpy(t->finals + g * state, ws->phi, state);
-        if (p->shots) {
-            measure_rows(&r, ret_z);
-            continue;
-        }
-        qr_sweep_expect(&r);
-        for (size_t l = 0; l < r.n; l++)
-            for (size_t k = 0; k < p->n_readouts; k++) {
-                double z = qr_statevector_readout(ws, k * QR_LANES + l);
-                ret_z[r.sample[l] * p->n_readouts + k] += t->rows[r.first + l].weight * z;
-                if (t->values) t->values[(r.first + l) * values_stride(p) + k] = z;
-            }
+/* ---- backward ---- */
+
+/* Direction * the row's read-outs, which with shots are means over the row's own. */
+static double row_value(const struct qr_sim_plan *p, const struct qr_trajectory_rows *rows,
+                        size_t row, const double *direction) {
+    unsigned first, n = 0;
+    double value = 0;
+    if (p->shots) qr_shots_of(p, rows->list[row].number, &first, &n);
+    for (size_t k = 0; k < p->n_readouts; k++) {
+        double z = rows->z[row * p->n_readouts + k];
+        value += direction[k] * (p->shots ? z * p->shots / (n ? n : 1) : z);
     }
-    for (size_t i = 0; b->statevector->invalid && i < n_samples * p->n_readouts; i++)
-        ret_z[i] = __builtin_nan("");
-    if (!gradient) ws->phi_group = QR_NO_GROUP;
+    return value;
 }
 
 /* Sets each row's value, and the mean over the sample's other trajectories. */
-static void set_values(const struct qr_sim_plan *p, struct qr_trajectories *t,
+static void set_values(const struct qr_sim_plan *p, struct qr_trajectory_rows *rows,
                        const double *direction) {
     double n = p->n_trajectories;
-    for (size_t first = 0, end; first < t->n_rows; first = end) {
-        uint32_t sample = t->rows[first].sample;
-        const double *d = direction + (size_t)sample * p->n_readouts;
+    for (size_t first = 0, end; first < rows->n; first = end) {
+        uint32_t sample = rows->list[first].sample;
         double sum = 0;
-        for (end = first; end < t->n_rows && t->rows[end].sample == sample; end++) {
-            double value = 0, *of = t->values + end * values_stride(p);
-            for (size_t k = 0; k < p->n_readouts; k++) value += d[k] * of[k];
-            of[0] = value;
-            sum += t->rows[end].weight * n * value;
+        for (end = first; end < rows->n && rows->list[end].sample == sample; end++) {
+            double value = row_value(p, rows, end, direction + (size_t)sample * p->n_readouts);
+            rows->values[end][0] = value;
+            sum += rows->list[end].weight * n * value;
         }
-        for (size_t i = first; i < end; i++) {
-            double *of = t->values + i * values_stride(p);
-            of[1] = n > 1 ? (sum - of[0]) / (n - 1) : 0;
-        }
+        for (size_t i = first; i < end; i++)
+            rows->values[i][1] = n > 1 ? (sum - rows->values[i][0]) / (n - 1) : 0;
     }
 }
 
@@ -333,11 +449,12 @@ static void set_values(const struct qr_sim_plan *p, struct qr_trajectories *t,
 static void strengths_backward(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
                                const double *scale) {
     struct qr_trajectories *t = ws->noise;
-    for (size_t i = 0; i < t->n_rows; i++) {
-        const double *of = t->values + i * values_stride(b->plan);
-        (void)qr_noise_draw_row(b, ws, t->rows[i].sample, t->rows[i].number, t->outcomes);
+    for (size_t i = 0; i < t->rows->n; i++) {
+        const struct qr_trajectory *row = &t->rows->list[i];
+        const double *of = t->rows->values[i];
+        (void)qr_noise_draw_row(b, ws, row->sample, row->number, t->outcomes);
         add_strength_gradient(b, t, t->outcomes,
-                              scale[t->rows[i].sample] * t->rows[i].weight * (of[0] - of[1]));
+                              scale[row->sample] * row->weight * (of[0] - of[1]));
     }
 }
 
@@ -345,9 +462,8 @@ static void strengths_backward(const struct qr_sim_bound *b, struct qr_statevect
  * the parameters too, and their derivatives are multiplied by the value relative to that mean. */
 static void subtract_mean(const struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
-    const struct qr_trajectories *t = r->ws->noise;
     double mean[QR_LANES] = {0};
-    for (size_t l = 0; l < r->n; l++) mean[l] = t->values[(r->first + l) * values_stride(p) + 1];
+    for (size_t l = 0; l < r->n; l++) mean[l] = r->ws->noise->rows->values[r->first + l][1];
     for (size_t l = 1; l < QR_LANES && !p->lanes_are_samples; l++) mean[l] = mean[0];
     for (size_t i = 0; i < (size_t)2 << p->cell_bits; i++)
         for (size_t l = 0; l < QR_LANES; l++)
@@ -356,38 +472,58 @@ static void subtract_mean(const struct qr_sweep *r) {
                                mean[l] * qr_element(p, r->ws->phi, i * QR_LANES + l));
 }
 
-static void rows_backward(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
-                          struct qr_pool *pool, const double *direction, const double *scale) {
-    const struct qr_sim_plan *p = b->plan;
+static void backward_group(struct rows_loop *loop, struct qr_sweep *r, size_t group, bool last) {
+    const struct qr_sim_plan *p = r->p;
+    struct qr_statevector_workspace *ws = r->ws;
     struct qr_trajectories *t = ws->noise;
-    size_t per = qr_statevector_group(p);
-    for (size_t g = (t->n_rows + per - 1) / per; g-- > 0;) {
-        struct qr_sweep r = rows_sweep(b, ws, pool, g);
-        r.gradient = true;
-        if (ws->phi_group != (int64_t)g && t->finals) {
-            size_t state = p->cell_bytes << p->cell_bits;
-            qr_sweep_prepare(&r);
-            memcpy(ws->phi, t->finals + g * state, state);
-        } else if (ws->phi_group != (int64_t)g) {
-            qr_sweep_forward(&r);
-        }
-        ws->phi_group = QR_NO_GROUP;
-        for (size_t l = 0; l < QR_LANES; l++) {
-            const struct qr_trajectory *row = l < r.n ? &t->rows[r.first + l] : NULL;
-            if (row)
-                memcpy(t->direction + l * p->n_readouts,
-                       direction + (size_t)row->sample * p->n_readouts,
-                       p->n_readouts * sizeof *direction);
-            r.scale[l] = row ? scale[row->sample] * row->weight : 0;
-        }
-        if (!p->lanes_are_samples)
-            for (size_t l = 1; l < QR_LANES; l++) r.scale[l] = r.scale[0];
-        r.direction = t->direction;
-        qr_sweep_observe(&r);
-        if (p->statevector->n_branches) subtract_mean(&r);
-        qr_sweep_backward(&r);
-        qr_statevector_collect_mixed(&r);
+    (void)last;
+    r->gradient = true;
+    if (ws->phi_group != (int64_t)group && t->rows->finals) {
+        size_t state = p->cell_bytes << p->cell_bits;
+        qr_sweep_prepare(r);
+        memcpy(ws->phi, t->rows->finals + group * state, state);
+    } else if (ws->phi_group != (int64_t)group) {
+        qr_sweep_forward(r);
     }
+    ws->phi_group = QR_NO_GROUP;
+    for (size_t l = 0; l < QR_LANES; l++) {
+        const struct qr_trajectory *row = l < r->n ? &t->rows->list[r->first + l] : NULL;
+        if (row)
+            memcpy(t->direction + l * p->n_readouts,
+                   loop->direction + (size_t)row->sample * p->n_readouts,
+                   p->n_readouts * sizeof *t->direction);
+        r->scale[l] = row ? loop->scale[row->sample] * row->weight : 0;
+    }
+    if (!p->lanes_are_samples)
+        for (size_t l = 1; l < QR_LANES; l++) r->scale[l] = r->scale[0];
+    r->direction = t->direction;
+    qr_sweep_observe(r);
+    if (p->statevector->n_branches) subtract_mean(r);
+    qr_sweep_backward(r);
+    qr_statevector_collect_mixed(r);
+}
+
+static void clear_sums(struct qr_statevector_workspace *ws) {
+    const struct qr_sim_plan *p = ws->head.plan;
+    struct qr_trajectories *t = ws->noise;
+    qr_statevector_clear_sums(ws);
+    if (p->n_sites) memset(t->sites, 0, p->n_sites * QR_CROSS * sizeof *t->sites);
+    if (p->n_params) memset(t->params, 0, p->n_params * sizeof *t->params);
+    t->bad = false;
+}
+
+/* Adds the sums of a workspace to those of ws, which may be the same one. */
+static bool add_sums(struct qr_statevector_workspace *ws, struct qr_statevector_workspace *of) {
+    const struct qr_sim_plan *p = ws->head.plan;
+    struct qr_trajectories *t = ws->noise;
+    bool good = qr_statevector_add_slots(of) && !of->noise->bad;
+    for (unsigned i = 0; i < of->n_slots; i++)
+        qr_fixed_add(t->sites, of->slots[i].sites, p->n_sites * QR_CROSS);
+    if (of == ws) return good;
+    qr_fixed_add(ws->cross, of->cross, p->n_shapes * QR_CROSS);
+    qr_fixed_add(ws->mixed, of->mixed, p->n_mixed * ws->head.max_samples * QR_CROSS);
+    qr_fixed_add(t->params, of->noise->params, p->n_params);
+    return good;
 }
 
 bool qr_trajectories_backward(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
@@ -395,17 +531,20 @@ bool qr_trajectories_backward(const struct qr_sim_bound *b, struct qr_statevecto
                               qr_fixed *ret_grad, double *ret_dx) {
     const struct qr_sim_plan *p = b->plan;
     struct qr_trajectories *t = ws->noise;
-    qr_statevector_clear_sums(ws);
-    if (p->n_sites) memset(t->sites, 0, p->n_sites * QR_CROSS * sizeof *t->sites);
-    if (p->n_params) memset(t->params, 0, p->n_params * sizeof *t->params);
-    t->bad = false;
-    if (t->values) set_values(p, t, direction);
+    bool good = true;
+    for (unsigned i = 0; i <= ws->n_others; i++) clear_sums(workspace_at(ws, i));
+    if (t->rows->values) set_values(p, t->rows, direction);
     if (p->statevector->first_cross < p->statevector->n_steps)
-        rows_backward(b, ws, pool, direction, scale);
+        run_rows(&(struct rows_loop){.b = b,
+                                     .ws = ws,
+                                     .run = backward_group,
+                                     .backward = true,
+                                     .direction = direction,
+                                     .scale = scale},
+                 pool);
     if (errors_need(p)) strengths_backward(b, ws, scale);
-    if (!qr_statevector_add_slots(ws) || t->bad) return false;
-    for (unsigned i = 0; i < ws->n_slots; i++)
-        qr_fixed_add(t->sites, ws->slots[i].sites, p->n_sites * QR_CROSS);
+    for (unsigned i = 0; i <= ws->n_others; i++) good &= add_sums(ws, workspace_at(ws, i));
+    if (!good) return false;
     for (unsigned k = 0; k < p->n_params; k++) t->by_params[k] = qr_fixed_to_double(t->params[k]);
     qr_statevector_sum_mixed(ws);
     if (p->wanted) memset(ret_dx, 0, ws->n_samples * p->n_columns * sizeof *ret_dx);

@@ -356,6 +356,7 @@ const struct qr_sim_engine qr_streaming_engine = {
     .plan = qr_stream_plan,
     .plan_free = qr_stream_free,
     .micro_batches_in_parallel = qr_stream_in_parallel,
+    .threads_share = qr_stream_threads_share,
     .bound_size = sizeof(struct qr_stream_bound),
     .bound_buffers = qr_stream_bound_buffers,
     .bind = streaming_bind,

@@ -250,7 +250,7 @@ static void report_tail(struct qr_report_build *b) {
 
 static void report_threads(struct qr_report_build *b) {
     const struct qr_stream *s = b->p->stream;
-    bool apart = qr_stream_in_parallel(b->p), shared = s->sliced && qr_stream_shares(s) > 1;
+    bool apart = qr_stream_in_parallel(b->p), shared = qr_stream_threads_share(b->p);
     const char *own = "each thread runs micro-batches in its own workspace";
     char items[128] = "";
     if (shared)

@@ -188,6 +188,10 @@ void qr_stream_workspace_end(struct qr_sim_workspace *workspace) {
     for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_destroy(&ws->sum_lock[i]);
 }
 
+bool qr_stream_threads_share(const struct qr_sim_plan *p) {
+    return p->stream->sliced && qr_stream_shares(p->stream) > 1;
+}
+
 bool qr_stream_in_parallel(const struct qr_sim_plan *p) {
     return !p->stream->sliced || p->n < QR_STREAM_SHARED_QUBITS;
 }
