@@ -30,7 +30,8 @@ these keys the ones that apply:
   ceiling_percent  gflops in percent of gflops_ceiling: the best rate of fused multiply-adds from registers, same table, threads and precision
   resident_bytes   peak resident memory of the case's process
   efficiency, _low, _high      of w workers: one worker's time / theirs / w, of neighbouring runs: median, least, most
-  ratio, _low, _high           medians of the ratios of neighbouring runs, least and most; cpu_ratio: of processor time
+  ratio, _low, _high           medians of the ratios of neighbouring runs, least and most; cpu_ratio: of processor time;
+                               rounds_apart: rounds that do not count, in which two threads had less than 1.8 times the multiply-adds of one
   against          of a ratio: the other program, or "one thread"
   goal, met        of a ratio: its minimum, and whether it is reached
   beside           other load: "busy", a computing process on each processor

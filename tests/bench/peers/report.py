@@ -18,11 +18,12 @@ GOALS.update({("gradient", "qcnn-pure", n, batch, 1, "lightning", None): goal
 GOALS.update({("gradient", "qcnn-pure", n, batch, 2, "one thread", None): 1.8 for n, batch in ((16, 16), (20, 2), (22, 2), (23, 1))})
 GOALS.update({("gradient", name, n, batch, threads, "tfq", None): 50
               for name, n, batch in (("qcnn-trajectories", 8, 1), ("qcnn-shots", 8, 1), ("qcnn-trajectories", 12, 1)) for threads in (1, 2)})
-GOALS.update({("gradient", "qcnn-trajectories", n, batch, 1, "tfq noiseless", None): 1 for n, batch in ((8, 1), (12, 1))})
+GOALS.update({("gradient", "qcnn-trajectories", n, 1, threads, "tfq noiseless", None): 1 for n in (8, 12) for threads in (1, 2)})
 GOALS.update({("noisy-training", name, 8, 4, 1, "tfq noiseless", None): 1 for name in ("step-exact", "step-trajectories")})
 GOALS.update({("gradient", name, n, 1, 1, peer, None): goal if n < 24 else 6
               for name, goal in (("ising-10", 8), ("cnot-layers-10", 8), ("brickwork-10", 14)) for n in (16, 20, 24) for peer in ("lightning", "kokkos")})
 GOALS.update({("gradient", name, n, 1, 2, "one thread", None): 1.8 for name in ("ising-10", "cnot-layers-10") for n in (16, 20, 24)})
+GOALS[("gradient", "brickwork-10", 16, 1, 2, "one thread", None)] = 1.8
 GOALS.update({("gradient", "qcnn-pure", 20, 2, 1, "tfq", "statevector"): 45, ("tutorial", "whole", 8, 64, 2, "tfq", None): 200,
               ("tutorial", "epoch", 8, 64, 2, "tfq", None): 300, ("tutorial", "two-workers", 8, 64, 2, "tfq", None): 100})
 
@@ -70,6 +71,8 @@ class Report:
         said = verdict((bench, *(about.get(k) for k in ("name", "n", "batch", "threads", "against", "engine"))), ratio, percent)
         self.line({"bench": bench + "-ratio", "who": "qring", **about, "ratio": rounded(ratio), "ratio_low": rounded(min(of("ns"))),
                    "ratio_high": rounded(max(of("ns"))), "runs": len(ours), **cpu, **said})
+        if about.get("rounds_apart"):
+            print("%d rounds set apart: the two processors were one core" % about["rounds_apart"], file=sys.stderr)
         cells = (" ".join([bench, about["name"], about.get("engine", "")]).strip(), about["n"], about["batch"], about["threads"],
                  lines.time(our_figures["ns"]), "" if percent is None else "%.0f %%" % percent, about["against"],
                  lines.time(their_figures["ns"]), "%.4g" % ratio, "%.4g - %.4g" % (min(of("ns")), max(of("ns"))),
