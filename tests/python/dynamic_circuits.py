@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import numpy as np
-
-import qring
+from unitary import qring
 
 SHOTS = 20000
 N = 3
