@@ -369,6 +369,7 @@ static void sum_rows(const struct qr_sim_plan *p, const struct qr_trajectory_row
 void qr_trajectories_forward(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
                              struct qr_pool *pool, size_t n_samples, bool gradient, double *ret_z) {
     const struct qr_sim_plan *p = b->plan;
+    forget_groups(ws);
     list_rows(b, ws, pool, n_samples);
     run_rows(&(struct rows_loop){.b = b, .ws = ws, .run = forward_group, .gradient = gradient},
              pool);
