@@ -51,7 +51,9 @@ void qr_update_prepare(struct qr_update *u, struct qr_stepper *stepper, const st
 
 enum {
     TASK = 1 << 14, /* weights per task */
-    PART = 1 << 11, /* weights that are processed completely while they are cached */
+    /* weights that are processed completely while they are cached; so few that the next ones are
+     * fetched from L3 during their divisions and roots */
+    PART = 1 << 6,
 };
 
 struct update_parts {
