@@ -14,6 +14,7 @@ peers() { for port in $ports; do printf '127.0.0.1:%s ' "$port"; done; }
 # worker INDEX PROGRAM FLAGS: in the background; p$INDEX is its process
 worker() {
     i=$1 program=$2; shift 2
+    : >>"$work/worker$i.log" # which said() may read before the worker writes
     # shellcheck disable=SC2046
     TF_CONFIG=$(tf_config "$i" $(peers)) "$program" deploy/jobs/qcnn.json --out "$work/out$i" --data-port 0 --threads 1 --min-workers 1 --checkpoints "$work/checkpoints" \
         --checkpoint-interval 50ms --checkpoint-steps 5 --log-format json "$@" >>"$work/worker$i.log" 2>&1 </dev/null &
