@@ -122,7 +122,6 @@ static enum qr_code compile_plan(struct qring_function *f, const struct qring_op
     }
     QR_TRY(qr_sim_compile(f->circuit, f->observables, f->n_observables, &sim, &f->plan, err));
     f->in_parallel = qr_sim_micro_batches_in_parallel(f->plan);
-    f->threads_share = qr_sim_threads_share(f->plan);
     f->bound = qr_sim_bound_new(f->plan);
     f->bound_weights = qr_xcalloc(f->circuit->n_params + 1, sizeof *f->bound_weights);
     return QR_OK;

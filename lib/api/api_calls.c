@@ -146,7 +146,7 @@ static void call_task(void *ctx, size_t unit, unsigned worker) {
     struct call *c = ctx;
     struct qring_function *f = c->f;
     size_t first = unit * c->per, left = c->n_samples - first, n = left < c->per ? left : c->per;
-    struct qr_pool *inner = f->threads_share ? c->pool : NULL;
+    struct qr_pool *inner = qr_sim_threads_share(f->plan) ? c->pool : NULL;
     struct qr_sim_workspace *ws = f->workspaces[worker];
     qr_fixed *grad = c->grad + worker * f->circuit->n_params;
     struct unit u = call_unit(c, worker);
@@ -224,7 +224,7 @@ static enum qr_code call_run(struct call *c, struct qr_err *err) {
     struct qring_function *f = c->f;
     size_t n_params = f->circuit->n_params;
     c->n_units = (c->n_samples + c->per - 1) / c->per;
-    bool pooled = f->threads_share ? c->n_units > 0 : c->n_units > 1;
+    bool pooled = c->n_units > (qr_sim_threads_share(f->plan) ? 0 : 1);
     c->pool = pooled ? qr_api_pool(f) : NULL;
     unsigned n = f->in_parallel && c->n_units > 1 ? qr_pool_size(c->pool) : 1;
     QR_TRY(call_buffers(c, n, err));

@@ -17,8 +17,7 @@ struct qring_function {
     size_t n_observables;
     struct qr_sim_plan *plan;
     uint64_t draw_key; /* of random numbers */
-    /* each thread runs its own micro-batches; threads help with one */
-    bool in_parallel, threads_share;
+    bool in_parallel;  /* each thread runs its own micro-batches */
 
     struct qr_sim_bound *bound;
     double *bound_weights; /* those that bound was set for, if is_bound */

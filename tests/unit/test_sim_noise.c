@@ -414,6 +414,7 @@ struct shared_results {
     uint64_t strings[2 * SHOTS], bits[2 * SHOTS];
 };
 
+/* alone: the second forward sweep runs on one thread. */
 static void shared_by(struct noisy *p, const struct qr_sim_options *opt, struct qr_pool *pool,
                       bool alone, struct shared_results *ret) {
     struct qr_sim_plan *plan;

@@ -437,7 +437,7 @@ bool qr_trajectories_are_allowed(struct qr_sim_plan *p);
 void qr_trajectories_plan(struct qr_sim_plan *p);
 void qr_trajectories_bound_buffers(struct qr_buffers *r, struct qr_sim_bound *b);
 void qr_trajectories_bind(struct qr_sim_bound *b);
-/* The buffers of a workspace and of its others. */
+/* The buffers that each workspace has, and those that a workspace and its others share. */
 void qr_trajectories_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws);
 void qr_trajectories_rows_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws);
 /* As qr_sim_sample. */

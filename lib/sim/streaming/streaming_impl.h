@@ -166,6 +166,7 @@ void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stri
                          double *ret);
 /* True if workspaces are small enough for each thread to have its own samples. */
 bool qr_stream_in_parallel(const struct qr_sim_plan *p);
+/* True if idle threads take items of a sample in progress. */
 bool qr_stream_threads_share(const struct qr_sim_plan *p);
 
 /* streaming_facts.c */
