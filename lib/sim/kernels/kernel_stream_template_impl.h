@@ -15,9 +15,10 @@ INLINE void NAME(add_product)(V ar, V ai, V br, V bi, V *re, V *im) {
     *im = FMA(ai, br, *im);
 }
 
-INLINE void NAME(tile_groups)(const int ng, const struct NAME(cell) * in, const uint32_t *ti,
-                              struct NAME(cell) * out, const uint32_t *to, const void *numbers,
-                              bool wide) {
+/* ng groups and nr rows at a time. */
+INLINE void NAME(tile_groups)(const int ng, const int nr, const struct NAME(cell) * in,
+                              const uint32_t *ti, struct NAME(cell) * out, const uint32_t *to,
+                              const void *numbers, bool wide) {
     const struct NAME(cell) *w = numbers;
     const struct NAME(coef) *n = numbers;
     for (int v = 0; v < QR_LANES; v += W) {
@@ -31,24 +32,38 @@ INLINE void NAME(tile_groups)(const int ng, const struct NAME(cell) * in, const 
             }
         }
 #pragma GCC unroll 4
-        for (int r = 0; r < 4; r++) {
-            V yr[2] RAW, yi[2] RAW;
+        for (int first = 0; first < 4; first += nr) {
+            V yr[2][2] RAW, yi[2][2] RAW;
 #pragma GCC unroll 4
             for (int j = 0; j < 4; j++) {
-                V cr = wide ? LOAD(&w[r * 4 + j].re[v]) : SET1(n->re[r * 4 + j]);
-                V ci = wide ? LOAD(&w[r * 4 + j].im[v]) : SET1(n->im[r * 4 + j]);
 #pragma GCC unroll 2
-                for (int g = 0; g < ng; g++) {
-                    yr[g] = j ? FMA(cr, xr[g][j], yr[g]) : MUL(cr, xr[g][j]);
-                    yi[g] = j ? FMA(cr, xi[g][j], yi[g]) : MUL(cr, xi[g][j]);
-                    yr[g] = FNMA(ci, xi[g][j], yr[g]);
-                    yi[g] = FMA(ci, xr[g][j], yi[g]);
+                for (int r = 0; r < nr; r++) {
+                    int k = (first + r) * 4 + j;
+                    V c = wide ? LOAD(&w[k].re[v]) : SET1(n->re[k]);
+#pragma GCC unroll 2
+                    for (int g = 0; g < ng; g++) {
+                        yr[g][r] = j ? FMA(c, xr[g][j], yr[g][r]) : MUL(c, xr[g][j]);
+                        yi[g][r] = j ? FMA(c, xi[g][j], yi[g][r]) : MUL(c, xi[g][j]);
+                    }
+                }
+#pragma GCC unroll 2
+                for (int r = 0; r < nr; r++) {
+                    int k = (first + r) * 4 + j;
+                    V c = wide ? LOAD(&w[k].im[v]) : SET1(n->im[k]);
+#pragma GCC unroll 2
+                    for (int g = 0; g < ng; g++) {
+                        yr[g][r] = FNMA(c, xi[g][j], yr[g][r]);
+                        yi[g][r] = FMA(c, xr[g][j], yi[g][r]);
+                    }
                 }
             }
 #pragma GCC unroll 2
             for (int g = 0; g < ng; g++) {
-                STORE(&out[to[g * 4 + r]].re[v], yr[g]);
-                STORE(&out[to[g * 4 + r]].im[v], yi[g]);
+#pragma GCC unroll 2
+                for (int r = 0; r < nr; r++) {
+                    STORE(&out[to[g * 4 + first + r]].re[v], yr[g][r]);
+                    STORE(&out[to[g * 4 + first + r]].im[v], yi[g][r]);
+                }
             }
         }
     }
@@ -60,8 +75,8 @@ INLINE void NAME(tile_all)(const struct NAME(cell) * in, const uint32_t *ti,
     size_t g = 0;
     if (W == QR_LANES) /* Two groups share the coefficients if there are enough registers. */
         for (; g + 2 <= groups; g += 2)
-            NAME(tile_groups)(2, in, ti + 4 * g, out, to + 4 * g, numbers, wide);
-    for (; g < groups; g++) NAME(tile_groups)(1, in, ti + 4 * g, out, to + 4 * g, numbers, wide);
+            NAME(tile_groups)(2, 1, in, ti + 4 * g, out, to + 4 * g, numbers, wide);
+    for (; g < groups; g++) NAME(tile_groups)(1, 2, in, ti + 4 * g, out, to + 4 * g, numbers, wide);
 }
 
 static void NAME(tile)(const void *in, const uint32_t *ti, void *out, const uint32_t *to,

@@ -44,11 +44,12 @@ INLINE struct NAME(rotation) NAME(rotation_of)(const double a[QR_ROTATION_NUMBER
         V xr = re[q][x], xi = im[q][x], yr = re[q][y], yi = im[q][y];                              \
         __VA_ARGS__                                                                                \
     }
-INLINE void NAME(rotate_pairs)(const struct NAME(rotation) * t, const int n_vectors,
-                               const int n_pairs, const int d, V (*re)[4], V (*im)[4]) {
+INLINE void NAME(rotate_pairs)(const struct NAME(rotation) * t, enum qr_rotation_form form,
+                               const int n_vectors, const int n_pairs, const int d, V (*re)[4],
+                               V (*im)[4]) {
     V ar = SET1(t->ar), ai = SET1(t->ai), br = SET1(t->br), bi = SET1(t->bi);
     V cr = SET1(t->cr), ci = SET1(t->ci), dr = SET1(t->dr), di = SET1(t->di);
-    switch (t->form) {
+    switch (form) {
     case QR_ROTATION_REAL_A:
         EACH_PAIR(re[q][x] = FNMA(br, yr, xr); im[q][x] = FNMA(br, yi, xi);
                   re[q][y] = FMA(br, xr, yr); im[q][y] = FMA(br, xi, yi);)
@@ -78,11 +79,17 @@ INLINE void NAME(rotate_pairs)(const struct NAME(rotation) * t, const int n_vect
 }
 #undef EACH_PAIR
 
+/* Forms of two gates that the compiler knows; ANY, ANY: those of the gates. */
+struct NAME(forms) {
+    bool known;
+    enum qr_rotation_form form[2];
+};
+
 /* n: 1 or 2 gates, on 2 or 4 cells of each vector */
-INLINE void NAME(rotate_group)(const struct NAME(rotation) * t, int n_vectors, int n, V (*re)[4],
-                               V (*im)[4]) {
-    NAME(rotate_pairs)(&t[0], n_vectors, n, n, re, im);
-    if (n == 2) NAME(rotate_pairs)(&t[1], n_vectors, 2, 1, re, im);
+INLINE void NAME(rotate_group)(const struct NAME(rotation) * t, const struct NAME(forms) f,
+                               int n_vectors, int n, V (*re)[4], V (*im)[4]) {
+    NAME(rotate_pairs)(&t[0], f.known ? f.form[0] : t[0].form, n_vectors, n, n, re, im);
+    if (n == 2) NAME(rotate_pairs)(&t[1], f.known ? f.form[1] : t[1].form, n_vectors, 2, 1, re, im);
 }
 
 /* Offsets in bytes of a group's cells. */
@@ -97,6 +104,22 @@ INLINE struct NAME(cell) * NAME(cell_of)(void *cells, size_t offset) {
     return (struct NAME(cell) *)(void *)((unsigned char *)cells + offset);
 }
 
+INLINE void NAME(load_group)(void *c, const size_t at[4], int v, const int n, V re[4], V im[4]) {
+#pragma GCC unroll 4
+    for (int j = 0; j < 2 * n; j++) {
+        re[j] = LOAD(&NAME(cell_of)(c, at[j])->re[v]);
+        im[j] = LOAD(&NAME(cell_of)(c, at[j])->im[v]);
+    }
+}
+INLINE void NAME(store_group)(void *c, const size_t at[4], int v, const int n, const V re[4],
+                              const V im[4]) {
+#pragma GCC unroll 4
+    for (int j = 0; j < 2 * n; j++) {
+        STORE(&NAME(cell_of)(c, at[j])->re[v], re[j]);
+        STORE(&NAME(cell_of)(c, at[j])->im[v], im[j]);
+    }
+}
+
 INLINE void NAME(rotation_cells)(void *c, const struct NAME(pair) * w, const uint16_t *order,
                                  const struct NAME(rotation) * t, const int n) {
     uint64_t i = 0;
@@ -106,17 +129,9 @@ INLINE void NAME(rotation_cells)(void *c, const struct NAME(pair) * w, const uin
         NAME(prefetch_cell)(w->prefetch);
         for (int v = 0; v < QR_LANES; v += W) {
             V re[1][4] RAW, im[1][4] RAW;
-#pragma GCC unroll 4
-            for (int j = 0; j < 2 * n; j++) {
-                re[0][j] = LOAD(&NAME(cell_of)(c, at[j])->re[v]);
-                im[0][j] = LOAD(&NAME(cell_of)(c, at[j])->im[v]);
-            }
-            NAME(rotate_group)(t, 1, n, re, im);
-#pragma GCC unroll 4
-            for (int j = 0; j < 2 * n; j++) {
-                STORE(&NAME(cell_of)(c, at[j])->re[v], re[0][j]);
-                STORE(&NAME(cell_of)(c, at[j])->im[v], im[0][j]);
-            }
+            NAME(load_group)(c, at, v, n, re[0], im[0]);
+            NAME(rotate_group)(t, (struct NAME(forms)){0}, 1, n, re, im);
+            NAME(store_group)(c, at, v, n, re[0], im[0]);
         }
     }
 }
@@ -172,75 +187,89 @@ enum { NAME(ROTATION_BATCH) = 8 }; /* groups of two gates: 64 terms of each numb
 
 INLINE uint64_t NAME(rotation_back_batch)(void *p, void *l, const struct NAME(pair) * w,
                                           const uint16_t *order, const struct NAME(rotation) * t,
-                                          const int n, unsigned wanted_a, unsigned wanted_b,
+                                          const struct NAME(forms) f, const int n,
+                                          unsigned wanted_a, unsigned wanted_b,
                                           double (*acc)[QR_LANES], uint64_t start, size_t count) {
+    const bool both = sizeof(V) == 64; /* Registers hold the cells of both vectors. */
     _Alignas(64) E sum[2 * QR_ROTATION_CROSS][QR_LANES] RAW;
+    V a[QR_LANES / W][2 * QR_ROTATION_CROSS] RAW;
     uint64_t i = start;
-    for (int v = 0; v < QR_LANES; v += W) {
-        V a[2 * QR_ROTATION_CROSS] RAW;
+#pragma GCC unroll 2
+    for (int v = 0; v < QR_LANES / W; v++)
 #pragma GCC unroll 6
-        for (int k = 0; k < n * QR_ROTATION_CROSS; k++) a[k] = ZERO();
-        i = start;
-        for (size_t g = 0; g < count; g++, i = ((i | ~w->free) + 1) & w->free) {
-            size_t at[4];
-            V re[2][4] RAW, im[2][4] RAW;
-            NAME(group_of)(w, order, i, at);
-            if (!v) NAME(prefetch_cell)(w->prefetch);
-#pragma GCC unroll 4
-            for (int j = 0; j < 2 * n; j++) {
-                re[0][j] = LOAD(&NAME(cell_of)(p, at[j])->re[v]);
-                im[0][j] = LOAD(&NAME(cell_of)(p, at[j])->im[v]);
-                re[1][j] = LOAD(&NAME(cell_of)(l, at[j])->re[v]);
-                im[1][j] = LOAD(&NAME(cell_of)(l, at[j])->im[v]);
-            }
-            NAME(rotation_cross)(wanted_a, n, n, re, im, a);
-            if (n == 2) NAME(rotation_cross)(wanted_b, 2, 1, re, im, a + QR_ROTATION_CROSS);
+        for (int k = 0; k < n * QR_ROTATION_CROSS; k++) a[v][k] = ZERO();
+    for (size_t g = 0; g < count; g++, i = ((i | ~w->free) + 1) & w->free) {
+        size_t at[4];
+        NAME(group_of)(w, order, i, at);
+        NAME(prefetch_cell)(w->prefetch);
+#pragma GCC unroll 2
+        for (int v = 0; v < QR_LANES; v += W) { /* Chains of sums that do not wait for each other */
+            V re[2][4] RAW, im[2][4] RAW, *to = a[v / W];
+            NAME(load_group)(p, at, v, n, re[0], im[0]);
+            NAME(load_group)(l, at, v, n, re[1], im[1]);
+            NAME(rotation_cross)(wanted_a, n, n, re, im, to);
+            if (n == 2) NAME(rotation_cross)(wanted_b, 2, 1, re, im, to + QR_ROTATION_CROSS);
             if (!t) continue;
-            NAME(rotate_group)(t, 2, n, re, im);
-#pragma GCC unroll 4
-            for (int j = 0; j < 2 * n; j++) {
-                STORE(&NAME(cell_of)(p, at[j])->re[v], re[0][j]);
-                STORE(&NAME(cell_of)(p, at[j])->im[v], im[0][j]);
-                STORE(&NAME(cell_of)(l, at[j])->re[v], re[1][j]);
-                STORE(&NAME(cell_of)(l, at[j])->im[v], im[1][j]);
+            NAME(rotate_group)(t, f, both ? 2 : 1, n, re, im);
+            NAME(store_group)(p, at, v, n, re[0], im[0]);
+            if (!both) {
+                NAME(load_group)(l, at, v, n, re[1], im[1]);
+                NAME(rotate_group)(t, f, 1, n, re + 1, im + 1);
             }
+            NAME(store_group)(l, at, v, n, re[1], im[1]);
         }
-#pragma GCC unroll 6
-        for (int k = 0; k < n * QR_ROTATION_CROSS; k++) STORE(&sum[k][v], a[k]);
     }
+#pragma GCC unroll 2
+    for (int v = 0; v < QR_LANES / W; v++)
+#pragma GCC unroll 6
+        for (int k = 0; k < n * QR_ROTATION_CROSS; k++) STORE(&sum[k][v * W], a[v][k]);
     if (acc) NAME(add_sums)(sum, acc, n * QR_ROTATION_CROSS);
     return i;
 }
 
 INLINE void NAME(rotation_back_cells)(void *p, void *l, const struct NAME(pair) * w,
                                       const uint16_t *order, const struct NAME(rotation) * t,
-                                      const int n, unsigned wanted_a, unsigned wanted_b,
-                                      double (*acc)[QR_LANES]) {
+                                      const struct NAME(forms) f, const int n, unsigned wanted_a,
+                                      unsigned wanted_b, double (*acc)[QR_LANES]) {
     uint64_t i = 0;
     size_t most = NAME(ROTATION_BATCH) * 2 / (size_t)n;
     for (size_t done = 0; done < w->n; done += most) {
         size_t count = w->n - done < most ? w->n - done : most;
-        i = NAME(rotation_back_batch)(p, l, w, order, t, n, wanted_a, wanted_b, acc, i, count);
+        i = NAME(rotation_back_batch)(p, l, w, order, t, f, n, wanted_a, wanted_b, acc, i, count);
     }
 }
 
 /* Two RX and two RY have loops of their own. */
+#define BACK_2(a_form, b_form, number)                                                             \
+    if (t[0].form == (a_form) && t[1].form == (b_form) && a == (number) && b == (number)) {        \
+        const struct NAME(forms) f = {true, {a_form, b_form}};                                     \
+        NAME(rotation_back_cells)(p, l, &w, order, t, f, 2, number, number, acc);                  \
+        return;                                                                                    \
+    }
 INLINE void NAME(rotate_back_in_order)(void *p, void *l, unsigned bits,
                                        const struct qr_tile_qubits *at, const uint16_t *order) {
     struct NAME(pair) w = NAME(pair_of)(bits, at, order);
     struct NAME(rotation) t[2] RAW;
+    const struct NAME(forms) any = {0};
     unsigned a = at->wanted[0], b = at->wanted[1];
     double(*acc)[QR_LANES] = at->acc;
     for (unsigned k = 0; k < at->n && at->numbers; k++) t[k] = NAME(rotation_of)(at->numbers[k]);
-    if (at->n == 1 && at->numbers) NAME(rotation_back_cells)(p, l, &w, order, t, 1, a, 0, acc);
-    else if (at->n == 1) NAME(rotation_back_cells)(p, l, &w, order, NULL, 1, a, 0, acc);
-    else if (!at->numbers) NAME(rotation_back_cells)(p, l, &w, order, NULL, 2, a, b, acc);
-    else if (a == QR_ROTATION_IM && b == QR_ROTATION_IM)
-        NAME(rotation_back_cells)(p, l, &w, order, t, 2, QR_ROTATION_IM, QR_ROTATION_IM, acc);
-    else if (a == QR_ROTATION_RE && b == QR_ROTATION_RE)
-        NAME(rotation_back_cells)(p, l, &w, order, t, 2, QR_ROTATION_RE, QR_ROTATION_RE, acc);
-    else NAME(rotation_back_cells)(p, l, &w, order, t, 2, a, b, acc);
+    if (at->n == 1 && at->numbers) NAME(rotation_back_cells)(p, l, &w, order, t, any, 1, a, 0, acc);
+    else if (at->n == 1) NAME(rotation_back_cells)(p, l, &w, order, NULL, any, 1, a, 0, acc);
+    else if (!at->numbers) NAME(rotation_back_cells)(p, l, &w, order, NULL, any, 2, a, b, acc);
+    else {
+        BACK_2(QR_ROTATION_X_A, QR_ROTATION_X_A, QR_ROTATION_IM)
+        BACK_2(QR_ROTATION_X_A, QR_ROTATION_X_B, QR_ROTATION_IM)
+        BACK_2(QR_ROTATION_X_B, QR_ROTATION_X_A, QR_ROTATION_IM)
+        BACK_2(QR_ROTATION_X_B, QR_ROTATION_X_B, QR_ROTATION_IM)
+        BACK_2(QR_ROTATION_REAL_A, QR_ROTATION_REAL_A, QR_ROTATION_RE)
+        BACK_2(QR_ROTATION_REAL_A, QR_ROTATION_REAL_B, QR_ROTATION_RE)
+        BACK_2(QR_ROTATION_REAL_B, QR_ROTATION_REAL_A, QR_ROTATION_RE)
+        BACK_2(QR_ROTATION_REAL_B, QR_ROTATION_REAL_B, QR_ROTATION_RE)
+        NAME(rotation_back_cells)(p, l, &w, order, t, any, 2, a, b, acc);
+    }
 }
+#undef BACK_2
 static void NAME(rotate_back)(void *phi, void *lambda, unsigned bits,
                               const struct qr_tile_qubits *at) {
     if (!at->order) NAME(rotate_back_in_order)(phi, lambda, bits, at, NULL);

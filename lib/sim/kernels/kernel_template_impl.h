@@ -378,60 +378,66 @@ typedef __typeof__(__builtin_choose_expr(sizeof(E) == 4, 0, 0ll)) NAME(index);
 #include "sim/kernels/kernel_readouts_template_impl.h"
 #include "sim/kernels/kernel_structure_template_impl.h"
 
-/* Exchanges two halves of each square of 2h x 2h lanes; called with the largest squares first.
- * Shuffles in registers. */
 typedef E NAME(e16) __attribute__((vector_size(16 * sizeof(E))));
 typedef NAME(index) NAME(i16) __attribute__((vector_size(16 * sizeof(E))));
-INLINE void NAME(swap_squares)(NAME(e16) r[QR_LANES], const int h) {
-    NAME(i16) keep, give;
+
+/* Exchanges two halves of each square of 2h x 2h lanes; called with the largest squares first.
+ * Shuffles in registers. */
+typedef E NAME(part) __attribute__((vector_size(W * sizeof(E))));
+typedef NAME(index) NAME(part_index) __attribute__((vector_size(W * sizeof(E))));
+INLINE void NAME(swap_squares)(NAME(part) r[W], const int h) {
+    NAME(part_index) keep, give;
 #pragma GCC unroll 16
-    for (int l = 0; l < QR_LANES; l++) {
-        keep[l] = l & h ? QR_LANES + (l & ~h) : l;
-        give[l] = l & h ? QR_LANES + l : l | h;
+    for (int l = 0; l < W; l++) {
+        keep[l] = l & h ? W + (l & ~h) : l;
+        give[l] = l & h ? W + l : l | h;
     }
 #pragma GCC unroll 16
-    for (int i = 0; i < QR_LANES; i++) {
+    for (int i = 0; i < W; i++) {
         if (i & h) continue;
-        NAME(e16) x = SHUFFLE(r[i], r[i | h], keep);
+        NAME(part) x = SHUFFLE(r[i], r[i | h], keep);
         r[i | h] = SHUFFLE(r[i], r[i | h], give);
         r[i] = x;
     }
 }
-INLINE E *NAME(row)(struct NAME(cell) * c, bool im) { return im ? c->im : c->re; }
-INLINE void NAME(transpose_part)(struct NAME(cell) * c, size_t first,
-                                 const size_t offsets[QR_LANES], bool im) {
-    NAME(e16) r[QR_LANES] RAW;
+
+/* Lane `lane` of a row of 16 cells, at first ^ offsets[row]. */
+INLINE E *NAME(row_at)(struct NAME(cell) * c, size_t offset, bool im, int lane) {
+    return (im ? c[offset].im : c[offset].re) + lane;
+}
+/* Transposes W rows of W lanes in registers. */
+INLINE void NAME(load_transposed)(struct NAME(cell) * c, size_t first, const size_t *offsets,
+                                  bool im, int lane, NAME(part) r[W]) {
 #pragma GCC unroll 16
-    for (int j = 0; j < QR_LANES; j++)
-        memcpy(&r[j], NAME(row)(c + (first ^ offsets[j]), im), sizeof r[j]);
-    NAME(swap_squares)(r, 8);
-    NAME(swap_squares)(r, 4);
-    NAME(swap_squares)(r, 2);
-    NAME(swap_squares)(r, 1);
+    for (int j = 0; j < W; j++)
+        memcpy(&r[j], NAME(row_at)(c, first ^ offsets[j], im, lane), sizeof r[j]);
+    if (W > 8) NAME(swap_squares)(r, 8);
+    if (W > 4) NAME(swap_squares)(r, 4);
+    if (W > 2) NAME(swap_squares)(r, 2);
+    if (W > 1) NAME(swap_squares)(r, 1);
+}
+INLINE void NAME(store_rows)(struct NAME(cell) * c, size_t first, const size_t *offsets, bool im,
+                             int lane, const NAME(part) r[W]) {
 #pragma GCC unroll 16
-    for (int j = 0; j < QR_LANES; j++)
-        memcpy(NAME(row)(c + (first ^ offsets[j]), im), &r[j], sizeof r[j]);
+    for (int j = 0; j < W; j++)
+        memcpy(NAME(row_at)(c, first ^ offsets[j], im, lane), &r[j], sizeof r[j]);
 }
 
-/* 16 cells, at first ^ offsets[j] */
+/* 16 cells, at first ^ offsets[j], in squares of W x W lanes */
 INLINE void NAME(transpose_cells)(struct NAME(cell) * c, size_t first,
-                                  const size_t offsets[QR_LANES]) {
-    if (W == QR_LANES) {
-        NAME(transpose_part)(c, first, offsets, false);
-        NAME(transpose_part)(c, first, offsets, true);
-        return;
-    }
-    for (int a = 1; a < QR_LANES; a++) {
-        struct NAME(cell) *x = c + (first ^ offsets[a]);
-        for (int b = 0; b < a; b++) {
-            struct NAME(cell) *y = c + (first ^ offsets[b]);
-            E re = x->re[b], im = x->im[b];
-            x->re[b] = y->re[a];
-            x->im[b] = y->im[a];
-            y->re[a] = re;
-            y->im[a] = im;
+                                  const size_t offsets[QR_LANES], bool im) {
+#pragma GCC unroll 16
+    for (int a = 0; a < QR_LANES; a += W)
+#pragma GCC unroll 16
+        for (int b = 0; b <= a; b += W) {
+            NAME(part) x[W] RAW, y[W] RAW;
+            NAME(load_transposed)(c, first, offsets + a, im, b, x);
+            if (b < a) {
+                NAME(load_transposed)(c, first, offsets + b, im, a, y);
+                NAME(store_rows)(c, first, offsets + a, im, b, y);
+            }
+            NAME(store_rows)(c, first, offsets + b, im, a, x);
         }
-    }
 }
 
 static void NAME(transpose)(void *cells, unsigned bits, const uint8_t swap[QR_LANE_BITS],
@@ -443,8 +449,10 @@ static void NAME(transpose)(void *cells, unsigned bits, const uint8_t swap[QR_LA
         rest &= ~bit;
         for (int j = 0; j < 1 << k; j++) offsets[j | 1 << k] = offsets[j] ^ offset;
     }
-    do NAME(transpose_cells)(cells, NAME(position)(order, i), offsets);
-    while ((i = ((i | ~rest) + 1) & rest));
+    do {
+        NAME(transpose_cells)(cells, NAME(position)(order, i), offsets, false);
+        NAME(transpose_cells)(cells, NAME(position)(order, i), offsets, true);
+    } while ((i = ((i | ~rest) + 1) & rest));
 }
 
 static void NAME(gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets,
