@@ -385,16 +385,112 @@ static struct noisy wide_new(void) {
     return p;
 }
 
+/* Six qubits with Pauli errors and data. wide: beside a chain of others without any, which a second
+ * read-out sees; flips: gates that permute basis states, and errors that do. */
+enum { INNER = 6 };
+static struct noisy inner_new(uint64_t seed, unsigned n, double p_error, bool flips) {
+    struct qr_err err;
+    struct noisy p = {.c = qr_circuit_new(n, 1),
+                      .n_samples = 2,
+                      .direction = {1, 0, -0.7, 0},
+                      .scale = {1, 0.5},
+                      .wanted = {1}};
+    const struct qr_gate_arg one = {QR_ARG_CONSTANT, 1, 0}, x = {QR_ARG_DATA, 1, 0};
+    struct qr_channel error = {.info = qr_channel_info_of(flips ? "BitFlip" : "Depolarize", 1),
+                               .args = {{QR_ARG_CONSTANT, p_error, 0}}};
+    uint32_t channel = qr_circuit_channel(p.c, &error);
+    char text[160] = "Z0";
+    ref_random_numbers(seed, MOST, -1, 1, p.theta);
+    ref_random_numbers(seed + 1, 2, -1, 1, p.x);
+    for (unsigned k = 0; flips && k < MOST; k++) p.theta[k] = k % 2; /* X^0 and X^1 */
+    for (unsigned k = 0; flips && k < 2; k++) p.x[k] = k;
+    for (uint16_t i = 0; i < 8 * INNER; i++) {
+        char name[16];
+        uint16_t q = i % INNER, next = i < INNER ? q ^ 1 : (q + 1) % INNER; /* pairs, a ring */
+        const struct qr_gate_arg w = {QR_ARG_PARAMETER, 1, i};
+        snprintf(name, sizeof name, "w%u", i);
+        (void)qr_circuit_param(p.c, name);
+        add(p.c, flips || i / INNER % 2 ? QR_GATE_X : QR_GATE_Y, q, next, w, -1, false);
+        if (i % INNER == 2) add(p.c, QR_GATE_X, q, next, x, -1, false);
+        add(p.c, flips ? QR_GATE_CNOT : QR_GATE_ZZ, q, next, flips ? one : w, -1, false);
+        CHECK(qr_circuit_add_channel(p.c, channel, &q, &err) == QR_OK);
+    }
+    for (uint16_t q = INNER; q < n; q++) add(p.c, QR_GATE_H, q, 0, one, -1, false);
+    for (uint16_t q = INNER; q + 1u < n; q++) add(p.c, QR_GATE_CZ, q, q + 1, one, -1, false);
+    for (uint16_t q = INNER; q < n; q++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), " + X%u", q);
+    CHECK(qr_observable_parse(flips ? "Z0 - 0.5*Z3 Z5" : "X0 + Z3 Y5", n, &p.obs[0], &err) ==
+          QR_OK);
+    CHECK(qr_observable_parse(text, n, &p.obs[1], &err) == QR_OK, "%s", err.msg);
+    return p;
+}
+
+/* The largest difference between results of the first read-out of two samples. */
+static double apart(const struct result *a, const struct result *b) {
+    double worst = fmax(fabs(a->z[0] - b->z[0]), fabs(a->z[READOUTS] - b->z[READOUTS]));
+    for (size_t k = 0; k < MOST; k++) worst = fmax(worst, fabs(a->grad[k] - b->grad[k]));
+    for (size_t k = 0; k < 2; k++) worst = fmax(worst, fabs(a->dx[k] - b->dx[k]));
+    return worst;
+}
+
+/* On 12 qubits, one tile, and on 15, several, trajectories continue the sweep without errors; on six
+ * they do not. The draws are the same. Few errors and many: all, some and no trajectories have some;
+ * 700 trajectories are more than states are kept of. */
+static void shared_prefix(void) {
+    static const double errors[] = {0, 0.002, 0.02, 0.3};
+    double worst = 0;
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        unsigned n = seed % 2 ? 12 : 15;
+        struct result r[2];
+        for (int wide = 0; wide < 2; wide++) {
+            struct noisy p = inner_new(seed, wide ? n : INNER, errors[seed / 2 % 4], false);
+            struct qr_sim_options opt = {.precision = QR_DOUBLE,
+                                         .isa = qr_isa_best(),
+                                         .engine = QR_ENGINE_STATEVECTOR,
+                                         .n_trajectories = seed == 11 ? 700 : 1 + seed * 2,
+                                         .method = QR_METHOD_TRAJECTORIES,
+                                         .wanted = p.wanted};
+            CHECK(by(&p, opt, seed, &r[wide]));
+            noisy_drop(&p);
+        }
+        worst = fmax(worst, apart(&r[0], &r[1]));
+    }
+    /* about 150 operations in a row, derivatives of at most 2 pi for each of a weight's two gates */
+    CHECK(worst < 150 * 4 * M_PI * 0x1p-53 * 4, "%.3g", worst);
+    printf("trajectories that share their prefix: %.2g from those that do not\n", worst);
+}
+
+/* Where each trajectory is one basis state, its shots are equal, and means over shots are means over
+ * trajectories. */
+static void shared_prefix_of_shots(void) {
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        struct result r[2];
+        for (int shots = 0; shots < 2; shots++) {
+            struct noisy p = inner_new(seed, 12, seed % 2 ? 0.01 : 0.1, true);
+            struct qr_sim_options opt = {.precision = QR_DOUBLE,
+                                         .isa = qr_isa_best(),
+                                         .engine = QR_ENGINE_STATEVECTOR,
+                                         .n_trajectories = 40,
+                                         .shots = shots ? 80 : 0,
+                                         .method = QR_METHOD_TRAJECTORIES,
+                                         .wanted = p.wanted};
+            CHECK(by(&p, opt, seed, &r[shots]));
+            noisy_drop(&p);
+        }
+        CHECK(apart(&r[0], &r[1]) < 1e-12, "seed %llu: %.3g", (unsigned long long)seed,
+              apart(&r[0], &r[1]));
+    }
+}
+
 /* Where lanes are qubits, matrices with errors are in single precision: the same trajectories as in
  * double precision, on 12 qubits. Derivatives of gates before an error and after it. */
-static void single_precision(void) {
+static void single_precision(struct noisy p, unsigned n_trajectories) {
     struct result r[2];
-    struct noisy p = wide_new();
     for (int single = 0; single < 2; single++) {
         struct qr_sim_options opt = {.precision = single ? QR_SINGLE : QR_DOUBLE,
                                      .isa = qr_isa_best(),
                                      .engine = QR_ENGINE_STATEVECTOR,
-                                     .n_trajectories = 8,
+                                     .n_trajectories = n_trajectories,
                                      .method = QR_METHOD_TRAJECTORIES};
         CHECK(by(&p, opt, 3, &r[single]));
     }
@@ -642,7 +738,10 @@ int main(void) {
     trajectories(false);
     trajectories(true);
     conditional_channels();
-    single_precision();
+    shared_prefix();
+    shared_prefix_of_shots();
+    single_precision(wide_new(), 8);
+    single_precision(inner_new(3, 12, 0.02, false), 64);
     shared_by_threads();
     teleportation(5);
     teleportation(13);

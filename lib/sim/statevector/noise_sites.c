@@ -181,7 +181,18 @@ static void set_step_numbers(const struct qr_sweep *r, const struct qr_plan_step
         struct qr_m4 m = step_matrix(r, st, l);
         if (r->p->lanes_are_samples) qr_wide_numbers(&m, l, to);
         else qr_narrow_numbers(&m, to);
+        if (!st->needs_adjoint && r->v->n_stops) { /* m becomes the matrix without errors */
+            struct qr_m4 back = qr_m4_adjoint(&m);
+            double numbers[QR_NARROW];
+            back = qr_m4_mul(&r->b->suffix[st->shape], &back);
+            qr_narrow_numbers(&back, numbers);
+            memcpy(to + QR_NARROW / 2, numbers, sizeof numbers / 2);
+        }
     }
+}
+
+bool qr_noise_is_undone(const struct qr_sweep *r, const struct qr_plan_step *st) {
+    return st->needs_adjoint || (r->v->n_stops && qr_noise_numbers(r, st));
 }
 
 bool qr_condition_holds(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned lane) {
@@ -211,7 +222,8 @@ void qr_noise_prepare(const struct qr_sweep *r) {
     for (size_t l = 0; l < r->n; l++) {
         const struct qr_trajectory *row = &t->rows->list[r->first + l];
         uint8_t *to = t->outcomes + l * p->n_noise;
-        if (t->rows->outcomes)
+        if (row->shared) memset(to, 0, p->n_noise);
+        else if (t->rows->outcomes)
             memcpy(to,
                    t->rows->outcomes +
                        ((size_t)row->sample * p->n_trajectories + row->number) * p->n_noise,

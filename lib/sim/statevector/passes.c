@@ -565,6 +565,7 @@ void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size
     for (v->first_cross = 0; v->first_cross < v->n_steps; v->first_cross++)
         if (v->steps[v->first_cross].cross) break;
     mark_adjoints(p);
+    qr_prefix_plan(p);
     for (unsigned q = 0; q < p->n_qubits; q++) v->final_bit[q] = (uint8_t)l.pos[q];
     passes_place_terms(p, &l, obs, n_obs);
     free(start);

@@ -310,6 +310,8 @@ static void statevector_plan_free(struct qr_sim_plan *p) {
     free(v->terms);
     free(v->runs);
     free(v->site_channels);
+    free(v->site_stops);
+    free(v->stops);
     qr_shots_plan_free(v->shots);
     free(v);
     p->statevector = NULL;

@@ -206,6 +206,12 @@ static void report_passes(struct qr_report_build *b) {
                        "down to the first fused gate with a parameter%s; adjoints only where "
                        "an earlier such gate shares a qubit",
                        p->wanted ? " or a differentiated input" : "");
+    if (v->n_stops)
+        qr_report_line(
+            b, "prefix",
+            "the state without errors is kept at %zu of %zu steps: a trajectory begins at "
+            "the last one before its first error, and ends there backward",
+            v->n_stops, v->n_steps);
     if (p->engine->micro_batches_in_parallel(p))
         qr_report_line(b, "threads", "each thread runs micro-batches in its own workspace%s",
                        p->n_channels ? "; idle threads share the trajectories of one" : "");

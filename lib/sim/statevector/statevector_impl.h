@@ -114,6 +114,11 @@ struct qr_statevector {
     uint8_t final_bit[QR_FUSED_QUBITS];
     /* first step that has derivatives; n_steps if there is none */
     size_t first_cross;
+    /* steps at which the state without errors is kept (noise_prefix.c): the first one that is not
+     * fixed is stop 0, and n_steps comes after the last; 0: trajectories share nothing */
+    uint32_t *stops;
+    size_t n_stops;
+    uint32_t *site_stops; /* per number of a draw: last stop before its step */
 };
 
 /* passes.c: orders fused gates into passes; sets the bits of all qubits and read-outs. */
@@ -197,10 +202,13 @@ struct qr_sweep {
     const struct qr_sim_bound *b;
     struct qr_statevector_workspace *ws;
     struct qr_pool *pool;
-    size_t first, n;           /* samples, or rows of trajectories, of the group */
-    const double *x;           /* n * n_columns */
-    uint32_t sample[QR_LANES]; /* index in the micro-batch of each lane's sample */
-    bool gradient;             /* keep states before branches */
+    size_t first, n; /* samples, or rows of trajectories, of the group */
+    uint32_t start;  /* stop of the plan at which the sweep begins, and ends backward */
+    bool shared;     /* without errors: keeps its state at all stops, adds lambdas there */
+    size_t first_step, end_step; /* of the part of the sweep that runs */
+    const double *x;             /* n * n_columns */
+    uint32_t sample[QR_LANES];   /* index in the micro-batch of each lane's sample */
+    bool gradient;               /* keep states before branches */
     const struct qr_plan_pass *pass;
     uint64_t outside;        /* qr_pass_outside() */
     unsigned char *from;     /* state that a pass reads: ws->phi or ws->start */
@@ -319,20 +327,32 @@ struct qr_noise_event {
     uint32_t site; /* of the shape's */
     uint8_t lane, pauli;
 };
-/* One trajectory of a sample, or `weight` of them that are equal. */
+/* A trajectory of a sample, or `weight` of them that are equal. If trajectories share their prefix,
+ * the first row of each sample is the sweep without errors, with weight 0 if no trajectory is. */
 struct qr_trajectory {
     uint32_t sample, number; /* index in the micro-batch; of the trajectory */
+    uint32_t start;          /* last stop of the plan before the first error; n_stops: no error */
+    uint32_t n_clean;        /* of the sweep without errors: trajectories like it */
+    bool shared;             /* the sweep without errors */
     double weight;           /* divided by the number of trajectories */
 };
 /* What all threads share. */
 struct qr_trajectory_rows {
-    struct qr_trajectory *list; /* max_samples * n_trajectories, of the samples in order */
+    struct qr_trajectory *list; /* max_samples * (n_trajectories + 1), of the samples in order */
     size_t n;
     double *z; /* per row, n_readouts: read-outs, or sums over the row's shots; NaN: not finite */
     /* Per trajectory of the micro-batch, n_noise: Pauli at each site. NULL where these would be too
      * many, which are then drawn again. */
     uint8_t *outcomes;
     unsigned char *finals; /* final state of each group, from forward to backward, or NULL */
+    /* Per stop: the state without errors, stop 0 the final one, and the sum of the lambdas of the
+     * rows that begin there */
+    unsigned char *kept, *lambdas;
+    bool *has_lambda;
+    /* Of rows first_end .. first_end + n_ends - 1: lambda at the row's stop */
+    unsigned char *ends;
+    size_t n_ends, first_end;
+    int64_t kept_sample; /* whose states are kept, or QR_NO_GROUP */
     /* per row: direction * read-outs, and their mean over the sample's other trajectories. NULL:
      * not needed */
     double (*values)[2];
@@ -377,10 +397,35 @@ uint32_t qr_noise_sample(const struct qr_statevector_workspace *ws, uint32_t sam
 /* Numbers of a step with errors in this group, or of a branch; NULL: those without errors. */
 const double *qr_noise_numbers(const struct qr_sweep *r, const struct qr_plan_step *st);
 size_t qr_noise_numbers_size(const struct qr_sim_plan *p);
+/* Whether a backward sweep multiplies by the step's adjoint. One that no derivative needs stays in
+ * phi and lambda; but trajectories that share their prefix take its errors out there. */
+bool qr_noise_is_undone(const struct qr_sweep *r, const struct qr_plan_step *st);
 /* Adds the corrections of a piece of cross numbers. acc: by lane, or, where lanes are amplitudes,
  * NULL and the sum over the lanes. */
 void qr_noise_correct(const struct qr_sweep *r, const struct qr_plan_step *st,
                       const double (*acc)[QR_LANES], const double *sum, struct qr_sweep_slot *slot);
+
+/* ---- noise_prefix.c ---- */
+
+enum { QR_PREFIX_STOPS = 64 };
+void qr_prefix_plan(struct qr_sim_plan *p);
+/* Whether steps before a stop have derivatives. */
+static inline bool qr_prefix_is_needed(const struct qr_statevector *v, uint32_t stop) {
+    return stop && v->first_cross < v->stops[stop];
+}
+/* Last stop at or before a step. */
+uint32_t qr_prefix_stop_of(const struct qr_statevector *v, size_t step);
+void qr_prefix_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t n_rows,
+                       struct qr_trajectory_rows *rows);
+/* The state without errors at a stop, or, for stop 0, at the end. */
+unsigned char *qr_prefix_state(const struct qr_sweep *r, size_t stop);
+/* Adds the lambdas of the rows that begin at a stop to the sweep's. */
+void qr_prefix_add(const struct qr_sweep *r, size_t stop);
+/* Keeps the lambda of a row that has come back to its stop. */
+void qr_prefix_keep(const struct qr_sweep *r, size_t row);
+/* Sums the lambdas of rows rows->first_end .. end - 1. */
+void qr_prefix_sum(const struct qr_sim_plan *p, struct qr_trajectory_rows *rows, size_t end,
+                   struct qr_pool *pool);
 
 /* ---- shots.c ---- */
 

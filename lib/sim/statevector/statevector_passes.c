@@ -124,6 +124,15 @@ static bool step_is_structured(const struct qr_plan_step *st) {
     return st->kind != QR_FUSED_MATRIX || st->numbers != QR_NO_SLOT;
 }
 
+/* The steps of the pass that belong to the part of the sweep that runs. */
+static size_t pass_first(const struct qr_sweep *r) {
+    return r->pass->first_step > r->first_step ? r->pass->first_step : r->first_step;
+}
+static size_t pass_end(const struct qr_sweep *r) {
+    size_t end = r->pass->first_step + r->pass->n_steps;
+    return end < r->end_step ? end : r->end_step;
+}
+
 static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     bool whole = r->v->tile_bits == p->cell_bits;
@@ -134,8 +143,8 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
     if (!whole)
         p->kernels->gather(cells, r->from, qr_cell_at(base), first, (size_t)1 << r->v->tile_bits);
     struct qr_prefetch prefetch = next_tile_prefetch(r, slot, first, r->from, NULL);
-    for (uint32_t i = 0; i < r->pass->n_steps; i++) {
-        const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
+    for (size_t i = pass_first(r); i < pass_end(r); i++) {
+        const struct qr_plan_step *st = &r->v->steps[i];
         if (st->transpose) sweep_transpose(r, st, cells);
         if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
         if (step_is_structured(st)) {
@@ -199,11 +208,11 @@ static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, uns
         return;
     }
     const void *numbers = step_numbers(r, st, true, &wide);
-    if (!st->needs_adjoint) numbers = NULL;
+    if (!qr_noise_is_undone(r, st)) numbers = NULL;
     struct qr_tile_target target = st->target;
     target.prefetch = prefetch;
     if (!st->cross) {
-        if (!st->needs_adjoint) return;
+        if (!numbers) return;
         k->apply(phi, r->v->tile_bits, &target, numbers, wide);
         k->apply(lambda, r->v->tile_bits, &target, numbers, wide);
         return;
@@ -235,9 +244,9 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
     else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), last, cells);
     /* Prefetch lambda even if it is not read: it is written at the end. */
     struct qr_prefetch prefetch = next_tile_prefetch(r, slot, last, r->ws->phi, r->ws->lambda);
-    for (uint32_t i = r->pass->n_steps; i-- > 0;) {
-        const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
-        if ((size_t)(st - r->v->steps) < r->v->first_cross) break;
+    for (size_t i = pass_end(r); i-- > pass_first(r);) {
+        const struct qr_plan_step *st = &r->v->steps[i];
+        if (i < r->v->first_cross) break;
         if (st->transpose) {
             sweep_transpose(r, st, phi);
             sweep_transpose(r, st, lambda);
@@ -261,6 +270,11 @@ static void sweep_set_pass(struct qr_sweep *r, size_t pass, bool backward) {
     r->outside = qr_pass_outside(r->p, pass, backward);
 }
 
+static void set_steps(struct qr_sweep *r, size_t first, size_t end) {
+    r->first_step = first;
+    r->end_step = end;
+}
+
 static void forward_passes(struct qr_sweep *r, size_t first, size_t end) {
     for (size_t i = first; i < end; i++) {
         sweep_set_pass(r, i, false);
@@ -278,6 +292,7 @@ static void clear_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *sl
 /* Sets phi to |0...0>; applies the fixed gates if their state is kept. */
 static void sweep_start_state(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
+    set_steps(r, 0, r->v->n_steps);
     qr_sweep_items(r, (size_t)1 << (p->cell_bits - r->v->tile_bits), clear_item);
     for (unsigned l = 0; l < (p->lanes_are_samples ? QR_LANES : 1); l++)
         qr_element_set(p, r->ws->phi, l, 1);
@@ -287,21 +302,61 @@ static void sweep_start_state(struct qr_sweep *r) {
     r->ws->started = true;
 }
 
-void qr_sweep_forward(struct qr_sweep *r) {
+/* Runs the steps from first to end, which are whole passes unless a tile is the whole state. */
+static void forward_steps(struct qr_sweep *r, size_t first, size_t end) {
+    const struct qr_plan_pass *passes = r->v->passes;
+    size_t i = r->v->first_pass, last = r->v->n_passes;
+    while (i < last && passes[i].first_step + passes[i].n_steps <= first) i++;
+    while (last > i && passes[last - 1].first_step >= end) last--;
+    set_steps(r, first, end);
+    forward_passes(r, i, last);
+}
+
+static void backward_steps(struct qr_sweep *r, size_t first, size_t end) {
+    set_steps(r, first, end);
+    for (size_t i = r->v->n_passes; i-- > 0;) {
+        sweep_set_pass(r, i, true);
+        size_t last = r->pass->first_step + r->pass->n_steps;
+        if (r->pass->first_step >= end) continue;
+        if (last <= r->v->first_cross || last <= first) break;
+        qr_sweep_items(r, tile_count(r), backward_tile);
+    }
+}
+
+/* Sets phi, or r->from where the first pass can read a kept state. */
+static void start_forward(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
-    qr_sweep_prepare(r);
+    size_t bytes = p->cell_bytes << p->cell_bits;
     r->from = r->ws->phi;
-    if (!r->ws->started) sweep_start_state(r);
+    if (r->start) memcpy(r->ws->phi, qr_prefix_state(r, r->start % r->v->n_stops), bytes);
+    else if (!r->ws->started) sweep_start_state(r);
     else if (r->v->first_pass == r->v->n_passes || r->v->tile_bits == p->cell_bits)
-        memcpy(r->ws->phi, r->ws->start, p->cell_bytes << p->cell_bits);
+        memcpy(r->ws->phi, r->ws->start, bytes);
     else r->from = r->ws->start; /* The first pass reads the kept state. */
-    forward_passes(r, r->v->first_pass, r->v->n_passes);
+}
+
+void qr_sweep_forward(struct qr_sweep *r) {
+    size_t bytes = r->p->cell_bytes << r->p->cell_bits;
+    qr_sweep_prepare(r);
+    start_forward(r);
+    if (!r->shared) {
+        forward_steps(r, r->start ? r->v->stops[r->start] : 0, r->v->n_steps);
+        return;
+    }
+    for (size_t k = 0; k < r->v->n_stops; k++) {
+        if (k) memcpy(qr_prefix_state(r, k), r->ws->phi, bytes);
+        forward_steps(r, r->v->stops[k], r->v->stops[k + 1]);
+    }
+    memcpy(qr_prefix_state(r, 0), r->ws->phi, bytes);
 }
 
 void qr_sweep_backward(struct qr_sweep *r) {
-    for (size_t i = r->v->n_passes; i-- > 0;) {
-        sweep_set_pass(r, i, true);
-        if (r->pass->first_step + r->pass->n_steps <= r->v->first_cross) break;
-        qr_sweep_items(r, tile_count(r), backward_tile);
+    if (!r->shared) {
+        backward_steps(r, r->start ? r->v->stops[r->start] : 0, r->v->n_steps);
+        return;
+    }
+    for (size_t k = r->v->n_stops; k-- > 0;) {
+        backward_steps(r, k ? r->v->stops[k] : 0, r->v->stops[k + 1]);
+        if (k) qr_prefix_add(r, k);
     }
 }

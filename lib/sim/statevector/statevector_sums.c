@@ -17,7 +17,8 @@ struct qr_sweep qr_statevector_sweep(const struct qr_sim_bound *b,
                              .ws = ws,
                              .pool = pool,
                              .first = first,
-                             .n = n};
+                             .n = n,
+                             .end_step = b->plan->statevector->n_steps};
 }
 
 /* Sums the slots' integers; NaN if a term was out of range. */

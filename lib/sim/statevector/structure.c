@@ -256,11 +256,9 @@ static void phase_tables(const struct qr_sweep *r, const struct qr_plan_step *st
 }
 
 static void matrix_set(const double *narrow, struct qr_single_matrix *ret) {
-    for (int e = 0; e < 16; e++) {
-        int back = e % 4 * 4 + e / 4;
-        ret->forward[e] = ret->adjoint[back] = (float)narrow[e];
-        ret->forward[16 + e] = (float)narrow[16 + e];
-        ret->adjoint[16 + back] = -ret->forward[16 + e];
+    for (int e = 0; e < 32; e++) {
+        ret->forward[e] = (float)narrow[e];
+        ret->adjoint[e] = (float)narrow[QR_NARROW / 2 + e];
     }
 }
 
@@ -407,9 +405,10 @@ static void matrix_backward(const struct qr_sweep *r, const struct qr_plan_step 
     struct qr_single_matrix noisy;
     _Alignas(64) double acc[QR_CROSS][QR_LANES] = {0};
     double sum[QR_CROSS];
-    if (!st->cross && !st->needs_adjoint) return;
-    matrix_batches(r, st, phi, lambda, st->needs_adjoint ? matrix_of(r, st, &noisy)->adjoint : NULL,
-                   prefetch, st->cross ? acc : NULL);
+    bool undone = qr_noise_is_undone(r, st);
+    if (!st->cross && !undone) return;
+    matrix_batches(r, st, phi, lambda, undone ? matrix_of(r, st, &noisy)->adjoint : NULL, prefetch,
+                   st->cross ? acc : NULL);
     if (!st->cross) return;
     for (int k = 0; k < QR_CROSS; k++) sum[k] = lane_sum(acc[k]) * step_scale(r, st);
     if (st->noise_slot != QR_NO_SLOT) qr_noise_correct(r, st, NULL, sum, slot);

@@ -2,8 +2,9 @@
  * sim/statevector/trajectories.md has the derivation. Start reading at qr_trajectories_forward().
  *
  * Rows     a row is a trajectory of a sample: what a sample is without noise. Trajectories of a
- *          sample without any error are one row with their number as weight. Pauli errors are in
- *          noise_sites.c, other channels in noise_branches.c. */
+ *          sample without any error are one row with their number as weight, and the others may
+ *          continue it (noise_prefix.c). Pauli errors are in noise_sites.c, other channels in
+ *          noise_branches.c. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,11 +29,15 @@ void qr_trajectories_plan(struct qr_sim_plan *p) {
     if (!p->n_channels) return;
     v->site_channels = qr_xcalloc(p->n_noise + 1, sizeof *v->site_channels);
     memset(v->site_channels, 0xff, p->n_noise * sizeof *v->site_channels);
-    for (size_t i = 0; i < p->n_fused; i++) {
-        const struct qr_fused_gate *f = &p->fused[i];
-        for (uint32_t k = 0; k < p->shapes[f->shape].n_sites; k++)
-            v->site_channels[p->noise[f->first_noise + k].number] =
-                p->noise[f->first_noise + k].channel;
+    v->site_stops = qr_xcalloc(p->n_noise + 1, sizeof *v->site_stops);
+    for (size_t i = 0; i < v->n_steps; i++) {
+        if (v->steps[i].noise_slot == QR_NO_SLOT) continue;
+        const struct qr_fused_gate *f = qr_step_gate(p, &v->steps[i], 0);
+        for (uint32_t k = 0; k < p->shapes[f->shape].n_sites; k++) {
+            const struct qr_plan_noise *noise = &p->noise[f->first_noise + k];
+            v->site_channels[noise->number] = noise->channel;
+            v->site_stops[noise->number] = qr_prefix_stop_of(v, i);
+        }
     }
     snprintf(p->why, sizeof p->why, "an average of %u trajectories", p->n_trajectories);
 }
@@ -115,7 +120,7 @@ static bool errors_need(const struct qr_sim_plan *p) {
 
 void qr_trajectories_rows_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws) {
     const struct qr_sim_plan *p = ws->head.plan;
-    size_t n_rows = ws->head.max_samples * p->n_trajectories;
+    size_t n_rows = ws->head.max_samples * (p->n_trajectories + 1);
     struct qr_trajectory_rows unused, *rows = NULL;
     qr_buffers_take(r, "trajectories", sizeof *rows, &rows);
     if (rows) ws->noise->rows = rows;
@@ -127,6 +132,7 @@ void qr_trajectories_rows_buffers(struct qr_buffers *r, struct qr_statevector_wo
     size_t n_groups = n_rows / qr_statevector_group(p) + 1, state = p->cell_bytes << p->cell_bits;
     if (!p->statevector->n_branches && p->cell_bits < 24 && n_groups <= QR_KEPT_BYTES / state)
         qr_buffers_take(r, "kept", n_groups * state, &rows->finals);
+    qr_prefix_buffers(r, p, n_rows, rows);
     if (errors_need(p) || p->statevector->n_branches)
         qr_buffers_take(r, "trajectories", n_rows * sizeof *rows->values, &rows->values);
 }
@@ -163,8 +169,17 @@ enum { DRAWN = 16 }; /* trajectories per task */
 struct row_draws {
     const struct qr_sim_bound *b;
     struct qr_statevector_workspace *ws;
-    size_t n;
+    size_t n, first; /* trajectories, and row of the first */
 };
+
+/* The stop at which a trajectory with these errors begins. */
+static uint32_t first_stop(const struct qr_sim_plan *p, const uint8_t *outcomes) {
+    const struct qr_statevector *v = p->statevector;
+    uint32_t start = (uint32_t)v->n_stops;
+    for (size_t i = 0; i < p->n_noise && start; i++)
+        if (outcomes[i] && v->site_stops[i] < start) start = v->site_stops[i];
+    return start;
+}
 
 /* Draws the errors of trajectories; those without any get weight 0. */
 static void draw_task(void *ctx, size_t task, unsigned worker) {
@@ -174,13 +189,30 @@ static void draw_task(void *ctx, size_t task, unsigned worker) {
     bool always = p->statevector->n_branches || p->shots;
     (void)worker;
     for (size_t i = task * DRAWN; i < (task + 1) * DRAWN && i < d->n; i++) {
-        struct qr_trajectory *row = &rows->list[i];
-        row->sample = (uint32_t)(i / p->n_trajectories);
-        row->number = (uint32_t)(i % p->n_trajectories);
+        struct qr_trajectory *row = &rows->list[d->first + i];
+        *row = (struct qr_trajectory){.sample = (uint32_t)(i / p->n_trajectories),
+                                      .number = (uint32_t)(i % p->n_trajectories)};
         uint8_t *to = rows->outcomes ? rows->outcomes + i * p->n_noise : d->ws->noise->outcomes;
         bool errors = qr_noise_draw_row(d->b, d->ws, row->sample, row->number, to);
         row->weight = errors || always ? 1.0 / p->n_trajectories : 0;
+        row->start = first_stop(p, to);
     }
+}
+
+/* Adds a trajectory to the sweep without errors of its sample, which the sample's first one makes.
+ * Returns whether it is a row of its own. */
+static bool join_shared(const struct qr_sim_plan *p, struct qr_trajectory_rows *rows,
+                        struct qr_trajectory **shared, const struct qr_trajectory *row) {
+    if (!row->number) {
+        *shared = &rows->list[rows->n++];
+        **shared = (struct qr_trajectory){
+            .sample = row->sample, .start = (uint32_t)p->statevector->n_stops, .shared = true};
+    }
+    if (row->start < p->statevector->n_stops) return true;
+    if (!(*shared)->n_clean++) (*shared)->number = row->number;
+    if (p->shots) return true;
+    (*shared)->weight += 1.0 / p->n_trajectories;
+    return false;
 }
 
 /* Lists the trajectories of all samples; those of a sample without errors are one row. */
@@ -188,13 +220,17 @@ static void list_rows(const struct qr_sim_bound *b, struct qr_statevector_worksp
                       struct qr_pool *pool, size_t n_samples) {
     const struct qr_sim_plan *p = b->plan;
     struct qr_trajectory_rows *rows = ws->noise->rows;
-    struct row_draws draws = {b, ws, n_samples * p->n_trajectories};
+    struct row_draws draws = {b, ws, n_samples * p->n_trajectories, n_samples};
     struct qr_trajectory *clean = NULL;
     qr_pool_for(rows->outcomes ? pool : NULL, (draws.n + DRAWN - 1) / DRAWN, draw_task, &draws);
     rows->n = 0;
     for (size_t i = 0; i < draws.n; i++) {
-        struct qr_trajectory row = rows->list[i];
+        struct qr_trajectory row = rows->list[draws.first + i];
         bool errors = row.weight > 0;
+        if (p->statevector->n_stops) {
+            if (join_shared(p, rows, &clean, &row)) rows->list[rows->n++] = row;
+            continue;
+        }
         if (!errors && clean && clean->sample == row.sample) {
             clean->weight += 1.0 / p->n_trajectories;
             continue;
@@ -241,7 +277,9 @@ struct rows_loop {
     struct qr_pool *pool; /* of the sweeps; NULL where threads run groups */
     /* last: the workspace gets no other group */
     void (*run)(struct rows_loop *loop, struct qr_sweep *r, size_t group, bool last);
-    size_t n_groups;
+    /* the rows of a sample that share their prefix */
+    void (*sample)(struct rows_loop *loop, struct qr_pool *pool, size_t first, size_t end);
+    size_t first, end; /* groups */
     atomic_size_t next;
     atomic_bool bad;
     bool backward; /* each workspace begins with the group that it holds */
@@ -269,6 +307,10 @@ static struct qr_sweep rows_sweep(const struct rows_loop *loop, struct qr_statev
                    p->n_columns * sizeof *t->x);
     }
     r.x = t->x;
+    if (p->statevector->n_stops) {
+        r.shared = t->rows->list[group].shared;
+        if (!r.shared) r.start = t->rows->list[group].start;
+    }
     return r;
 }
 
@@ -281,8 +323,8 @@ static bool is_held(const struct rows_loop *loop, size_t group) {
 static size_t take_group(struct rows_loop *loop) {
     size_t g;
     do g = atomic_fetch_add_explicit(&loop->next, 1, memory_order_relaxed);
-    while (loop->backward && g < loop->n_groups && is_held(loop, g));
-    return g < loop->n_groups ? g : loop->n_groups;
+    while (loop->backward && g < loop->end && is_held(loop, g));
+    return g < loop->end ? g : loop->end;
 }
 
 static void rows_task(void *ctx, size_t i, unsigned worker) {
@@ -290,32 +332,64 @@ static void rows_task(void *ctx, size_t i, unsigned worker) {
     struct qr_statevector_workspace *ws = workspace_at(loop->ws, i);
     bool holds = loop->backward && ws->noise->held != QR_NO_GROUP;
     (void)worker;
-    for (size_t next, g = holds ? (size_t)ws->noise->held : take_group(loop); g < loop->n_groups;
+    for (size_t next, g = holds ? (size_t)ws->noise->held : take_group(loop); g < loop->end;
          g = next) {
         struct qr_sweep r = rows_sweep(loop, ws, g);
         next = take_group(loop);
-        loop->run(loop, &r, g, next == loop->n_groups);
+        loop->run(loop, &r, g, next == loop->end);
     }
 }
 
-static void run_rows(struct rows_loop *loop, struct qr_pool *pool) {
+/* Groups first .. end - 1. */
+static void run_groups(struct rows_loop *loop, struct qr_pool *pool, size_t first, size_t end) {
     struct qr_statevector_workspace *ws = loop->ws;
-    size_t per = qr_statevector_group(loop->b->plan);
-    loop->n_groups = (ws->noise->rows->n + per - 1) / per;
+    loop->end = end;
+    atomic_store(&loop->next, first);
     for (unsigned i = 0; i <= ws->n_others; i++) {
         struct qr_statevector_workspace *at = workspace_at(ws, i);
+        bool holds = at->phi_group >= (int64_t)first && at->phi_group < (int64_t)end;
         at->head.draw = ws->head.draw;
-        at->noise->held = at->phi_group;
+        at->noise->held = holds ? at->phi_group : QR_NO_GROUP;
     }
-    if (!ws->n_others) loop->pool = pool;
     qr_pool_for(pool, ws->n_others + 1, rows_task, loop);
 }
 
+/* The end of the rows of a sample that begin with its sweep without errors. */
+static size_t sample_end(const struct qr_trajectory_rows *rows, size_t first) {
+    size_t end = first + 1;
+    while (end < rows->n && !rows->list[end].shared) end++;
+    return end;
+}
+
+static void run_rows(struct rows_loop *loop, struct qr_pool *pool) {
+    const struct qr_sim_plan *p = loop->b->plan;
+    struct qr_statevector_workspace *ws = loop->ws;
+    struct qr_trajectory_rows *rows = ws->noise->rows;
+    size_t per = qr_statevector_group(p);
+    if (!ws->n_others) loop->pool = pool;
+    if (!p->statevector->n_stops) run_groups(loop, pool, 0, (rows->n + per - 1) / per);
+    else
+        for (size_t first = 0, end; first < rows->n; first = end) {
+            end = sample_end(rows, first);
+            loop->sample(loop, pool, first, end);
+        }
+}
+
 static void forget_groups(struct qr_statevector_workspace *ws) {
+    ws->noise->rows->kept_sample = QR_NO_GROUP;
     for (unsigned i = 0; i <= ws->n_others; i++) workspace_at(ws, i)->phi_group = QR_NO_GROUP;
 }
 
 /* ---- forward ---- */
+
+/* The sweep without errors, then the rows that continue it. */
+static void sample_forward(struct rows_loop *loop, struct qr_pool *pool, size_t first, size_t end) {
+    struct qr_trajectory_rows *rows = loop->ws->noise->rows;
+    struct qr_sweep r = rows_sweep(loop, loop->ws, first);
+    loop->run(loop, &r, first, false);
+    rows->kept_sample = rows->list[first].sample;
+    run_groups(loop, pool, first + 1, end);
+}
 
 /* Sums over the shots of each row, whose trajectories are not merged. */
 static void measure_rows(const struct qr_sweep *r) {
@@ -327,6 +401,7 @@ static void measure_rows(const struct qr_sweep *r) {
         double *z = rows->z + (r->first + l) * p->n_readouts;
         qr_shots_of(p, row->number, &from.first, &from.n);
         memset(z, 0, p->n_readouts * sizeof *z);
+        if (row->shared) continue;
         bool fine = qr_shots_measure(r->ws, &from, z);
         for (size_t k = 0; k < p->n_readouts && !fine; k++) z[k] = __builtin_nan("");
     }
@@ -371,8 +446,10 @@ void qr_trajectories_forward(const struct qr_sim_bound *b, struct qr_statevector
     const struct qr_sim_plan *p = b->plan;
     forget_groups(ws);
     list_rows(b, ws, pool, n_samples);
-    run_rows(&(struct rows_loop){.b = b, .ws = ws, .run = forward_group, .gradient = gradient},
-             pool);
+    run_rows(
+        &(struct rows_loop){
+            .b = b, .ws = ws, .run = forward_group, .sample = sample_forward, .gradient = gradient},
+        pool);
     sum_rows(p, ws->noise->rows, n_samples, ret_z);
     for (size_t i = 0; b->statevector->invalid && i < n_samples * p->n_readouts; i++)
         ret_z[i] = __builtin_nan("");
@@ -392,7 +469,7 @@ static void sample_group(struct rows_loop *loop, struct qr_sweep *r, size_t grou
     const struct qr_trajectories *t = r->ws->noise;
     (void)group, (void)last;
     qr_sweep_forward(r);
-    for (size_t l = 0; l < r->n; l++) {
+    for (size_t l = 0; l < r->n && !r->shared; l++) {
         const struct qr_trajectory *row = &t->rows->list[r->first + l];
         struct qr_shot_source from = {.lane = l, .sample = row->sample, .trajectory = row->number};
         qr_shots_of(p, row->number, &from.first, &from.n);
@@ -406,8 +483,12 @@ static void sample_group(struct rows_loop *loop, struct qr_sweep *r, size_t grou
 bool qr_trajectories_sample(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
                             struct qr_pool *pool, size_t n_samples, uint64_t *ret,
                             uint64_t *ret_bits) {
-    struct rows_loop loop = {
-        .b = b, .ws = ws, .run = sample_group, .strings = ret, .bits = ret_bits};
+    struct rows_loop loop = {.b = b,
+                             .ws = ws,
+                             .run = sample_group,
+                             .sample = sample_forward,
+                             .strings = ret,
+                             .bits = ret_bits};
     list_rows(b, ws, pool, n_samples);
     forget_groups(ws);
     run_rows(&loop, pool);
@@ -473,35 +554,77 @@ static void subtract_mean(const struct qr_sweep *r) {
                                mean[l] * qr_element(p, r->ws->phi, i * QR_LANES + l));
 }
 
-static void backward_group(struct rows_loop *loop, struct qr_sweep *r, size_t group, bool last) {
-    const struct qr_sim_plan *p = r->p;
+/* Sets phi to the group's final state. */
+static void restore_final(struct qr_sweep *r, size_t group) {
     struct qr_statevector_workspace *ws = r->ws;
-    struct qr_trajectories *t = ws->noise;
-    (void)last;
-    r->gradient = true;
-    if (ws->phi_group != (int64_t)group && t->rows->finals) {
-        size_t state = p->cell_bytes << p->cell_bits;
+    const struct qr_trajectory_rows *rows = ws->noise->rows;
+    size_t state = r->p->cell_bytes << r->p->cell_bits;
+    if (!r->shared && ws->phi_group == (int64_t)group) return;
+    if (r->shared || rows->finals) {
         qr_sweep_prepare(r);
-        memcpy(ws->phi, t->rows->finals + group * state, state);
-    } else if (ws->phi_group != (int64_t)group) {
+        memcpy(ws->phi, r->shared ? qr_prefix_state(r, 0) : rows->finals + group * state, state);
+    } else {
         qr_sweep_forward(r);
     }
-    ws->phi_group = QR_NO_GROUP;
+}
+
+/* Directions and scales of the lanes; a sweep without errors stands for n_clean trajectories. */
+static void set_directions(const struct rows_loop *loop, struct qr_sweep *r) {
+    const struct qr_sim_plan *p = r->p;
+    struct qr_trajectories *t = r->ws->noise;
     for (size_t l = 0; l < QR_LANES; l++) {
         const struct qr_trajectory *row = l < r->n ? &t->rows->list[r->first + l] : NULL;
-        if (row)
-            memcpy(t->direction + l * p->n_readouts,
-                   loop->direction + (size_t)row->sample * p->n_readouts,
-                   p->n_readouts * sizeof *t->direction);
         r->scale[l] = row ? loop->scale[row->sample] * row->weight : 0;
+        if (!row) continue;
+        double *to = t->direction + l * p->n_readouts;
+        memcpy(to, loop->direction + (size_t)row->sample * p->n_readouts,
+               p->n_readouts * sizeof *to);
+        if (!row->shared) continue;
+        for (size_t k = 0; k < p->n_readouts; k++) to[k] *= row->n_clean;
+        r->scale[l] = loop->scale[row->sample] / p->n_trajectories;
     }
     if (!p->lanes_are_samples)
         for (size_t l = 1; l < QR_LANES; l++) r->scale[l] = r->scale[0];
     r->direction = t->direction;
+}
+
+static void backward_group(struct rows_loop *loop, struct qr_sweep *r, size_t group, bool last) {
+    const struct qr_sim_plan *p = r->p;
+    struct qr_statevector_workspace *ws = r->ws;
+    size_t n_stops = r->v->n_stops;
+    (void)last;
+    if (n_stops && r->start == n_stops) return; /* in the sweep without errors */
+    r->gradient = true;
+    restore_final(r, group);
+    ws->phi_group = QR_NO_GROUP;
+    set_directions(loop, r);
     qr_sweep_observe(r);
     if (p->statevector->n_branches) subtract_mean(r);
     qr_sweep_backward(r);
     qr_statevector_collect_mixed(r);
+    if (n_stops) qr_prefix_keep(r, group);
+}
+
+/* The rows, in parts with a lambda for each, then the sweep without errors. */
+static void sample_backward(struct rows_loop *loop, struct qr_pool *pool, size_t first,
+                            size_t end) {
+    struct qr_statevector_workspace *ws = loop->ws;
+    struct qr_trajectory_rows *rows = ws->noise->rows;
+    const struct qr_sim_plan *p = loop->b->plan;
+    struct qr_sweep r = rows_sweep(loop, ws, first);
+    if (rows->kept_sample != rows->list[first].sample) {
+        qr_sweep_forward(&r);
+        ws->phi_group = QR_NO_GROUP;
+        rows->kept_sample = rows->list[first].sample;
+    }
+    memset(rows->has_lambda, 0, p->statevector->n_stops * sizeof *rows->has_lambda);
+    for (size_t at = first + 1, next; at < end; at = next) {
+        next = end - at < rows->n_ends ? end : at + rows->n_ends;
+        rows->first_end = at;
+        run_groups(loop, pool, at, next);
+        qr_prefix_sum(p, rows, next, pool);
+    }
+    backward_group(loop, &r, first, true);
 }
 
 static void clear_sums(struct qr_statevector_workspace *ws) {
@@ -539,6 +662,7 @@ bool qr_trajectories_backward(const struct qr_sim_bound *b, struct qr_statevecto
         run_rows(&(struct rows_loop){.b = b,
                                      .ws = ws,
                                      .run = backward_group,
+                                     .sample = sample_backward,
                                      .backward = true,
                                      .direction = direction,
                                      .scale = scale},
