@@ -133,6 +133,8 @@ struct qr_pauli_string {
     bool turned;            /* cells lie at qr_cell_at of their index, not in order */
 };
 
+enum { QR_RUN_MOST = 32 };
+
 struct qr_kernels {
     const char *name;
     /* Multiplies the target cells by a matrix, for all groups. */
@@ -151,8 +153,8 @@ struct qr_kernels {
      * first + count - 1, without the signs of z_lane */
     void (*expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_string *at,
                    size_t n, void *acc);
-    /* lambda[i] += weights[k][lane] * (P_k phi)[i], k ascending, without the signs of z_lane;
-     * weights: n rows, then their negations */
+    /* lambda[i] += weights[k][lane] * (P_k phi)[i], k ascending, k < n <= QR_RUN_MOST, without the
+     * signs of z_lane; weights: n rows, then their negations */
     void (*observe)(void *lambda, const void *phi, size_t first, size_t count,
                     const struct qr_pauli_string *at, size_t n, const void *weights);
     /* Multiplies by one-qubit gates. */

@@ -69,12 +69,40 @@ INLINE void NAME(add_products)(const E (*products)[QR_LANES], const E *signs, si
     for (int v = 0; v < QR_LANES / W; v++) STORE(&sum[v * W], s[v]);
 }
 
+/* One string: its products stay in registers. */
+INLINE void NAME(expect_one)(const struct NAME(cell) * p, size_t first, size_t count,
+                             const struct qr_pauli_string *at, const bool odd_y, E *sum) {
+    static const E one[2] = {1, -1};
+    bool flip = at->n_y == 1 || at->n_y == 2;
+    V s[QR_LANES / W];
+#pragma GCC unroll 16
+    for (int v = 0; v < QR_LANES / W; v++) s[v] = LOAD(&sum[v * W]);
+    for (size_t i = first; i < first + count; i++) {
+        struct NAME(cell) scratch RAW;
+        const struct NAME(cell) *b = p + NAME(cell_at)(at, i),
+                                *a = NAME(turned_cell)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane,
+                                                       &scratch);
+        V sign = SET1(one[NAME(odd_parity)(i & at->z) ^ flip]);
+#pragma GCC unroll 16
+        for (int v = 0; v < QR_LANES / W; v++) {
+            V ar = LOAD(&a->re[v * W]), ai = LOAD(&a->im[v * W]), br = LOAD(&b->re[v * W]),
+              bi = LOAD(&b->im[v * W]);
+            s[v] = FMA(odd_y ? FNMA(ai, br, MUL(ar, bi)) : FMA(ai, bi, MUL(ar, br)), sign, s[v]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < QR_LANES / W; v++) STORE(&sum[v * W], s[v]);
+}
+
 static void NAME(expect)(const void *phi, size_t first, size_t count,
                          const struct qr_pauli_string *at, size_t n, void *acc) {
     static const E one[2] = {1, -1};
     _Alignas(64) E products[2][NAME(BLOCK)][QR_LANES] RAW;
     E signs[NAME(BLOCK)] RAW, *sum = acc;
     bool some[2] = {false, false};
+    if (n == 1 && at->n_y & 1) NAME(expect_one)(phi, first, count, at, true, sum);
+    else if (n == 1) NAME(expect_one)(phi, first, count, at, false, sum);
+    if (n == 1) return;
     for (size_t k = 0; k < n; k++) some[at[k].n_y & 1] = true;
     for (size_t begin = first; begin < first + count; begin += NAME(BLOCK)) {
         size_t left = first + count - begin, m = left < NAME(BLOCK) ? left : NAME(BLOCK);
@@ -89,11 +117,14 @@ static void NAME(expect)(const void *phi, size_t first, size_t count,
     }
 }
 
-static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t count,
-                          const struct qr_pauli_string *at, size_t n, const void *weights) {
-    struct NAME(cell) *to = lambda;
-    const struct NAME(cell) *p = phi;
-    const E *plus = weights, *minus = plus + n * QR_LANES;
+/* Rows of weights of a string, by the parity of a cell's bits in z. */
+struct NAME(weights) {
+    const E *re[2], *im[2];
+};
+
+INLINE void NAME(observe_strings)(struct NAME(cell) * to, const struct NAME(cell) * p, size_t first,
+                                  size_t count, const struct qr_pauli_string *at, const size_t n,
+                                  const struct NAME(weights) * w) {
     for (size_t i = first; i < first + count; i++) {
         struct NAME(cell) scratch RAW;
         const struct NAME(cell) *a =
@@ -106,10 +137,8 @@ static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t co
             im[v] = LOAD(&o->im[v * W]);
         }
         for (size_t k = 0; k < n; k++) {
-            bool odd = NAME(odd_parity)((i ^ at->x) & at[k].z), swap = at[k].n_y & 1,
-                 minus_re = odd != (at[k].n_y == 1 || at[k].n_y == 2), minus_im = minus_re != swap;
-            const E *c = (minus_re ? minus : plus) + k * QR_LANES,
-                    *d = (minus_im ? minus : plus) + k * QR_LANES, *x = swap ? a->im : a->re,
+            bool odd = NAME(odd_parity)((i ^ at->x) & at[k].z), swap = at[k].n_y & 1;
+            const E *c = w[k].re[odd], *d = w[k].im[odd], *x = swap ? a->im : a->re,
                     *y = swap ? a->re : a->im;
 #pragma GCC unroll 16
             for (int v = 0; v < QR_LANES / W; v++) {
@@ -123,4 +152,20 @@ static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t co
             STORE(&o->im[v * W], im[v]);
         }
     }
+}
+
+static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t count,
+                          const struct qr_pauli_string *at, size_t n, const void *weights) {
+    struct NAME(weights) w[QR_RUN_MOST] RAW;
+    for (size_t k = 0; k < n; k++) {
+        const E *sign[2] = {(const E *)weights + k * QR_LANES,
+                            (const E *)weights + (n + k) * QR_LANES};
+        bool minus = at[k].n_y == 1 || at[k].n_y == 2, swap = at[k].n_y & 1;
+        for (int odd = 0; odd < 2; odd++) {
+            w[k].re[odd] = sign[odd != minus];
+            w[k].im[odd] = sign[(odd != minus) != swap];
+        }
+    }
+    if (n == 1) NAME(observe_strings)(lambda, phi, first, count, at, 1, w);
+    else NAME(observe_strings)(lambda, phi, first, count, at, n, w);
 }

@@ -72,7 +72,6 @@ struct qr_plan_term {
 };
 
 /* Consecutive terms that flip the same qubits: one call of a kernel. */
-enum { QR_RUN_MOST = 32 };
 struct qr_plan_run {
     uint32_t first, n;
     uint8_t parities; /* number of distinct parities of n_y: 1 or 2 */
