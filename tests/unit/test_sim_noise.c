@@ -433,9 +433,9 @@ static double apart(const struct result *a, const struct result *b) {
     return worst;
 }
 
-/* On 12 qubits, one tile, and on 15, several, trajectories continue the sweep without errors; on six
- * they do not. The draws are the same. Few errors and many: all, some and no trajectories have some;
- * 700 trajectories are more than states are kept of. */
+/* On 12 qubits, one tile, and on 15, several, trajectories continue the sweep without errors; on
+ * six they do not. The draws are the same. Few errors and many: all, some and no trajectories have
+ * some; 700 trajectories are more than states are kept of. */
 static void shared_prefix(void) {
     static const double errors[] = {0, 0.002, 0.02, 0.3};
     double worst = 0;
@@ -455,13 +455,13 @@ static void shared_prefix(void) {
         }
         worst = fmax(worst, apart(&r[0], &r[1]));
     }
-    /* about 150 operations in a row, derivatives of at most 2 pi for each of a weight's two gates */
+    /* about 150 operations in a row, derivatives of at most 2 pi for each of a weight's gates */
     CHECK(worst < 150 * 4 * M_PI * 0x1p-53 * 4, "%.3g", worst);
     printf("trajectories that share their prefix: %.2g from those that do not\n", worst);
 }
 
-/* Where each trajectory is one basis state, its shots are equal, and means over shots are means over
- * trajectories. */
+/* Where each trajectory is one basis state, its shots are equal, and means over shots are means
+ * over trajectories. */
 static void shared_prefix_of_shots(void) {
     for (uint64_t seed = 1; seed <= 8; seed++) {
         struct result r[2];

@@ -1,6 +1,6 @@
-/* sim/statevector/noise_prefix.c — what trajectories of a sample share: their state before the first
- * error is that of the sweep without errors, and so is what their backward sweeps read there. Start
- * reading at qr_prefix_plan() and qr_prefix_sum().
+/* sim/statevector/noise_prefix.c — what trajectories of a sample share: before their first error
+ * they have the state of the sweep without errors, and backward they read it there. Start reading
+ * at qr_prefix_plan() and qr_prefix_sum().
  *
  * A plan has stops between its steps. The sweep without errors keeps its state at each of them; a
  * trajectory begins at the last stop before its first error. Backward it ends there: derivatives
