@@ -385,8 +385,8 @@ static struct noisy wide_new(void) {
     return p;
 }
 
-/* Six qubits with Pauli errors and data. wide: beside a chain of others without any, which a second
- * read-out sees; flips: gates that permute basis states, and errors that do. */
+/* Six qubits with Pauli errors and data, beside a chain of n - 6 others without any, which the
+ * second read-out sees. flips: gates and errors permute basis states. */
 enum { INNER = 6 };
 static struct noisy inner_new(uint64_t seed, unsigned n, double p_error, bool flips) {
     struct qr_err err;
@@ -549,6 +549,7 @@ static void shared_by_threads(void) {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         struct noisy p = seed % 3 == 2 ? measuring_new(2 * seed, false)
                          : seed % 3    ? noisy_new(seed, 1 + seed % 4, 6 + seed % 9, 3 + seed % 6)
+                         : seed % 2    ? inner_new(seed, 12, 0.02, false)
                                        : wide_new();
         struct qr_sim_options opt = {.precision = seed % 2 ? QR_DOUBLE : QR_SINGLE,
                                      .isa = qr_isa_best(),

@@ -133,7 +133,7 @@ struct qr_pauli_string {
     bool turned;            /* cells lie at qr_cell_at of their index, not in order */
 };
 
-enum { QR_RUN_MOST = 32 };
+enum { QR_RUN_MOST = 32 }; /* strings of one call of observe */
 
 struct qr_kernels {
     const char *name;

@@ -79,7 +79,7 @@ INLINE void NAME(rotate_pairs)(const struct NAME(rotation) * t, enum qr_rotation
 }
 #undef EACH_PAIR
 
-/* Forms of two gates that the compiler knows; ANY, ANY: those of the gates. */
+/* Forms of two gates, known when a loop is compiled; or those that the gates have. */
 struct NAME(forms) {
     bool known;
     enum qr_rotation_form form[2];
@@ -203,7 +203,7 @@ INLINE uint64_t NAME(rotation_back_batch)(void *p, void *l, const struct NAME(pa
         NAME(group_of)(w, order, i, at);
         NAME(prefetch_cell)(w->prefetch);
 #pragma GCC unroll 2
-        for (int v = 0; v < QR_LANES; v += W) { /* Chains of sums that do not wait for each other */
+        for (int v = 0; v < QR_LANES; v += W) { /* Independent chains of sums */
             V re[2][4] RAW, im[2][4] RAW, *to = a[v / W];
             NAME(load_group)(p, at, v, n, re[0], im[0]);
             NAME(load_group)(l, at, v, n, re[1], im[1]);

@@ -279,7 +279,7 @@ struct rows_loop {
     void (*run)(struct rows_loop *loop, struct qr_sweep *r, size_t group, bool last);
     /* the rows of a sample that share their prefix */
     void (*sample)(struct rows_loop *loop, struct qr_pool *pool, size_t first, size_t end);
-    size_t first, end; /* groups */
+    size_t end; /* of the groups */
     atomic_size_t next;
     atomic_bool bad;
     bool backward; /* each workspace begins with the group that it holds */
