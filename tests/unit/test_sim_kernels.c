@@ -609,16 +609,24 @@ static void rotations(const struct qr_kernels *k, const struct qr_kernels *porta
                       int precision) {
     struct work w = make(precision);
     size_t bytes = bytes_of(CELLS, precision);
-    for (unsigned variant = 0; variant < 120; variant++) {
+    enum { FORMS = QR_ROTATION_X_B + 1, MIXED = 120, PAIRS = FORMS * FORMS * 2 };
+    for (unsigned variant = 0; variant < MIXED + 2 * PAIRS; variant++) {
+        unsigned pair = variant - MIXED; /* of any forms that need one number, which have loops */
         struct qr_tile_qubits at = {.n = (uint8_t)(1 + variant % 2),
                                     .bit = {(uint8_t)(variant % BITS),
                                             (uint8_t)((variant + 1 + variant / BITS % 6) % BITS)},
                                     .wanted = {(uint8_t)(variant % 8), (uint8_t)(variant / 8 % 8)}};
+        unsigned form[2] = {variant / 2 % FORMS, (variant / 2 + 1) % FORMS};
+        if (variant >= MIXED) {
+            at.n = 2;
+            at.wanted[0] = at.wanted[1] = pair % 2 ? QR_ROTATION_IM : QR_ROTATION_RE;
+            form[0] = pair / 2 % FORMS;
+            form[1] = pair / 2 / FORMS % FORMS;
+        }
         double numbers[2][QR_ROTATION_NUMBERS], acc[2][2 * QR_ROTATION_CROSS][QR_LANES] = {0};
-        for (unsigned g = 0; g < 2; g++)
-            rotation_numbers((variant / 2 + g) % (QR_ROTATION_X_B + 1), precision, numbers[g]);
+        for (unsigned g = 0; g < 2; g++) rotation_numbers(form[g], precision, numbers[g]);
         at.numbers = (const double(*)[QR_ROTATION_NUMBERS])numbers;
-        at.order = variant & 2 ? affine : NULL;
+        at.order = (variant < MIXED ? variant & 2 : pair / PAIRS) ? affine : NULL;
         void *phi = placed(w.phi, bytes, at.order), *lambda = placed(w.lambda, bytes, at.order),
              *x = copy_of(phi, bytes), *y = copy_of(phi, bytes), *z = copy_of(phi, bytes),
              *l[2] = {copy_of(lambda, bytes), copy_of(lambda, bytes)};
@@ -640,7 +648,7 @@ static void rotations(const struct qr_kernels *k, const struct qr_kernels *porta
         CHECK(worst <= 2 * tolerance[precision], "%s turn %u: %.3g", k->name, variant, worst);
         memcpy(x, phi, bytes);
         memcpy(y, phi, bytes);
-        if (variant % 5 == 0) at.numbers = NULL;
+        if (variant < MIXED && variant % 5 == 0) at.numbers = NULL;
         at.acc = acc[0];
         k->rotate_back(x, l[0], BITS, &at);
         at.acc = acc[1];
