@@ -17,7 +17,8 @@
 static const struct {
     enum qr_engine kind;
     const struct qr_sim_engine *engine;
-    bool plain, noisy, shots; /* supports circuits without and with noise channels; shots */
+    bool plain, noisy; /* supports circuits without and with noise channels */
+    bool draws;        /* supports shots, and gates that depend on measured bits */
 } engines[] = {
     {QR_ENGINE_CONES, &qr_cones_engine, true, true, false},
     {QR_ENGINE_STREAMING, &qr_streaming_engine, true, false, false},
@@ -145,13 +146,14 @@ static enum qr_code sim_choose_engine(struct qr_sim_plan *p, const struct qr_cir
     for (size_t i = 0; i < N_ENGINES; i++) {
         const struct qr_sim_engine *e = engines[i].engine;
         bool suits = (p->n_channels ? engines[i].noisy : engines[i].plain) &&
-                     (!p->shots || engines[i].shots);
+                     ((!p->shots && !p->conditions.n) || engines[i].draws);
         if (p->engine_requested ? engines[i].kind != wanted : !suits) continue;
         if (!suits)
             snprintf(p->why, sizeof p->why, "%s",
-                     p->shots        ? "shots need a state vector"
-                     : p->n_channels ? "the circuit has noise"
-                                     : "the circuit has no noise");
+                     p->shots          ? "shots need a state vector"
+                     : p->conditions.n ? "gates depend on measured bits, which need trajectories"
+                     : p->n_channels   ? "the circuit has noise"
+                                       : "the circuit has no noise");
         else if (p->n_qubits > e->max_qubits)
             snprintf(p->why, sizeof p->why, "at most %u qubits", e->max_qubits);
         else if (e->plan(p, circuit, obs, n_obs)) {

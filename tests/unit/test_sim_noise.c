@@ -360,6 +360,39 @@ static void conditional_channels(void) {
     printf("conditional channels: largest z-score %.2f\n", worst);
 }
 
+static double apart(const struct result *a, const struct result *b) {
+    double worst = 0;
+    for (size_t k = 0; k < READOUTS * 2; k++) worst = fmax(worst, fabs(a->z[k] - b->z[k]));
+    for (size_t k = 0; k < MOST; k++) worst = fmax(worst, fabs(a->grad[k] - b->grad[k]));
+    for (size_t k = 0; k < 2; k++) worst = fmax(worst, fabs(a->dx[k] - b->dx[k]));
+    return worst;
+}
+
+/* A plan by "auto" of a circuit whose gates depend on bits is exact, or has these trajectories. */
+static void automatic_method(void) {
+    unsigned n_exact = 0, n_drawn = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct noisy p = measuring_new(seed, seed % 4 == 2);
+        struct qr_sim_options opt = {
+            .precision = QR_DOUBLE, .isa = qr_isa_best(), .n_trajectories = 1 + seed % 16};
+        struct result chosen, drawn;
+        double exact[READOUTS], rounding = 1e-10 * (1 + coefficients(&p));
+        bool is_exact = true;
+        CHECK(by(&p, opt, seed, &chosen));
+        opt.method = QR_METHOD_TRAJECTORIES;
+        CHECK(by(&p, opt, seed, &drawn));
+        noisy_expectation(p.c, p.theta, p.x, p.obs, READOUTS, exact);
+        for (size_t k = 0; k < READOUTS; k++)
+            is_exact = is_exact && fabs(chosen.z[k] - exact[k]) <= rounding;
+        CHECK(is_exact || apart(&chosen, &drawn) == 0, "seed %llu: %s, neither exact nor drawn",
+              (unsigned long long)seed, chosen.engine);
+        n_exact += is_exact;
+        n_drawn += !is_exact;
+        noisy_drop(&p);
+    }
+    CHECK(n_exact > 20 && n_drawn > 20, "%u exact, %u drawn", n_exact, n_drawn);
+}
+
 enum { QUBITS = 12, GATES = 8 * QUBITS };
 static struct noisy wide_new(void) {
     struct qr_err err;
@@ -421,14 +454,6 @@ static struct noisy prefix_new(uint64_t seed, unsigned n, double p_error, bool f
           QR_OK);
     CHECK(qr_observable_parse("Z1 + 0.5*Z9", n, &p.obs[1], &err) == QR_OK);
     return p;
-}
-
-static double apart(const struct result *a, const struct result *b) {
-    double worst = 0;
-    for (size_t k = 0; k < READOUTS * 2; k++) worst = fmax(worst, fabs(a->z[k] - b->z[k]));
-    for (size_t k = 0; k < MOST; k++) worst = fmax(worst, fabs(a->grad[k] - b->grad[k]));
-    for (size_t k = 0; k < 2; k++) worst = fmax(worst, fabs(a->dx[k] - b->dx[k]));
-    return worst;
 }
 
 /* On 12 qubits, one tile, and on 16, several, trajectories continue the sweep without errors, and
@@ -737,6 +762,7 @@ int main(void) {
     trajectories(false);
     trajectories(true);
     conditional_channels();
+    automatic_method();
     shared_prefix();
     shared_prefix_of_shots();
     single_precision(wide_new(), 8);
