@@ -175,7 +175,7 @@ static enum qr_code sim_choose_engine(struct qr_sim_plan *p, const struct qr_cir
 struct sim_source {
     const struct qr_circuit *circuit;
     struct qr_lowered *lowered; /* owned by the plan, once there is one */
-    const struct qr_observable *obs;
+    const struct qr_observable *obs, *measured;
     size_t n_obs;
     const struct qr_sim_options *opt;
 };
@@ -195,6 +195,7 @@ static enum qr_code sim_compile_one(const struct sim_source *from, struct qr_def
     qr_circuit_zero_gradient(plain, from->obs, from->n_obs, p->zero_gradient);
     sim_set_channels(p, plain);
     p->n_bits = plain->n_bits;
+    p->measured = from->measured;
     for (size_t i = 0; i < plain->conditions.n; i++)
         (void)qr_conditions_add(&p->conditions, &plain->conditions.list[i]);
     if (p->shots && plain->readout_errors) {
@@ -204,6 +205,7 @@ static enum qr_code sim_compile_one(const struct sim_source *from, struct qr_def
     }
     sim_set_wanted(p, from->circuit, from->obs, from->n_obs, from->opt->wanted);
     enum qr_code code = sim_choose_engine(p, plain, from->obs, from->n_obs, from->opt->engine, err);
+    p->measured = NULL;
     if (code == QR_OK) code = sim_check_memory(p, err);
     if (code == QR_OK) {
         *ret = p;
@@ -247,7 +249,8 @@ static enum qr_code sim_compile_deferred(const struct sim_source *from, struct q
 }
 
 enum qr_code qr_plan_compile(const struct qr_circuit *circuit,
-                             const struct qr_observable *observables, size_t n_observables,
+                             const struct qr_observable *observables,
+                             const struct qr_observable *measured, size_t n_observables,
                              const struct qr_sim_options *opt, struct qr_sim_plan **ret,
                              struct qr_err *err) {
     if (!qr_isa_available(opt->isa))
@@ -261,6 +264,7 @@ enum qr_code qr_plan_compile(const struct qr_circuit *circuit,
     struct sim_source from = {.circuit = circuit,
                               .lowered = qr_circuit_lower(circuit),
                               .obs = observables,
+                              .measured = measured,
                               .n_obs = n_observables,
                               .opt = opt};
     enum qr_code code = sim_compile_deferred(&from, ret, err);

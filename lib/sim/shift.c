@@ -154,7 +154,7 @@ enum qr_code qr_shift_new(const struct qr_circuit *circuit, const uint8_t *wante
     enum qr_code code = list_gates(s, circuit, wanted, zero_gradient, &list, err);
     if (code == QR_OK) {
         struct qr_circuit *c = circuit_of_list(s, circuit, &list);
-        code = qr_plan_compile(c, obs, n_obs, &plain, &s->plan, err);
+        code = qr_plan_compile(c, obs, obs, n_obs, &plain, &s->plan, err);
         qr_circuit_free(c);
     }
     qr_gate_list_fini(&list);

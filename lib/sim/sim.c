@@ -17,14 +17,14 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                             struct qr_err *err) {
     struct qr_observable *read = NULL;
     struct qr_sim_plan *p = NULL;
-    if (circuit->readout_errors && !opt->shots) /* Shots have errors of their own. */
+    if (circuit->readout_errors && !(opt->shots && opt->parameter_shift))
         QR_TRY(qr_readouts_with_errors(observables, n_observables,
                                        (const double(*)[2])circuit->readout_errors, &read, err));
     const struct qr_observable *obs = read ? read : observables;
-    enum qr_code code = qr_plan_compile(circuit, obs, n_observables, opt, &p, err);
+    enum qr_code code = qr_plan_compile(circuit, obs, observables, n_observables, opt, &p, err);
     if (code == QR_OK && opt->parameter_shift)
         code = qr_shift_new(p->lowered ? p->lowered->circuit : circuit, p->wanted, p->zero_gradient,
-                            obs, n_observables, opt, &p->shift, err);
+                            opt->shots ? observables : obs, n_observables, opt, &p->shift, err);
     qr_readouts_free(read, n_observables);
     if (code == QR_OK) *ret = p;
     else qr_sim_plan_free(p);

@@ -633,6 +633,30 @@ static double read_with_errors(const struct qr_circuit *c, const double *theta,
     return sum;
 }
 
+/* With shots, derivatives by adjoints are those of the expectation values with errors. */
+static void readout_errors_of_shots(void) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct noisy p = noisy_new(seed, 3, 1, 1);
+        struct result r[2];
+        qr_circuit_free(p.c);
+        p.c = ref_random_circuit(seed, 3, 14);
+        p.c->readout_errors = qr_xcalloc(3, sizeof *p.c->readout_errors);
+        ref_random_numbers(seed + 5, 6, 0, 0.4, &p.c->readout_errors[0][0]);
+        for (int shots = 0; shots < 2; shots++)
+            CHECK(by(&p,
+                     (struct qr_sim_options){.precision = QR_DOUBLE,
+                                             .isa = qr_isa_best(),
+                                             .engine = QR_ENGINE_STATEVECTOR,
+                                             .shots = shots ? 10 : 0,
+                                             .wanted = p.wanted},
+                     seed, &r[shots]));
+        memcpy(r[1].z, r[0].z, sizeof r[0].z);
+        CHECK(apart(&r[0], &r[1]) == 0, "seed %llu: derivatives %.3g off", (unsigned long long)seed,
+              apart(&r[0], &r[1]));
+        noisy_drop(&p);
+    }
+}
+
 static void readout_errors(void) {
     static const char *const texts[READOUTS] = {"0.5*X0 Z1 - Y2 + 0.25*Z0 Z1 Z2", "Y0 X1 + 2 + Z2"};
     struct noisy p = {.c = noisy_random_circuit(77, 3, 14, 4), .n_samples = 1};
@@ -757,6 +781,7 @@ int main(void) {
     parameter_shift();
     sampled_shift();
     readout_errors();
+    readout_errors_of_shots();
     exact_engines(false);
     exact_engines(true);
     trajectories(false);

@@ -116,9 +116,10 @@ struct qr_sim_plan {
     uint8_t *wanted;        /* n_columns: 1 if derivatives by it are requested; NULL: none */
     enum qr_method method;
     unsigned n_trajectories, shots;
-    double (*readout_errors)[2]; /* of shots, per qubit; NULL: none */
-    struct qr_shift *shift;      /* of derivatives by the parameter-shift rule; NULL: by adjoints */
-    size_t n_channels;           /* noise channels of the circuit; 0: a circuit without noise */
+    const struct qr_observable *measured; /* by shots, n_readouts; only while planning */
+    double (*readout_errors)[2];          /* of shots, per qubit; NULL: none */
+    struct qr_shift *shift; /* of derivatives by the parameter-shift rule; NULL: by adjoints */
+    size_t n_channels;      /* noise channels of the circuit; 0: a circuit without noise */
     struct qr_channel *channels;
     bool *channel_needs; /* n_channels: some observable depends on one of its parameters */
     unsigned n_bits;     /* that measurements set */

@@ -294,7 +294,7 @@ static bool statevector_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
     qr_plan_fuse(p, c, 1, NULL);
     qr_plan_passes(p, obs, n_obs);
     qr_trajectories_plan(p);
-    if (p->shots) qr_shots_plan(p, obs, n_obs);
+    if (p->shots) qr_shots_plan(p, p->measured, n_obs);
     return true;
 }
 
