@@ -1,8 +1,8 @@
 """Turns a QNode into a :class:`qring.Function`. Start reading at :func:`from_qnode`.
 
 The QNode is called with placeholders: floats that remember the expression by which they were made.
-Where code reads their value instead, the expression is lost; a second call with other values then
-gives other constants or other gates, and the QNode is refused.
+Where code reads their value instead, the expression is lost; calls with small and large values of
+both signs then give other constants or other gates, and the QNode is refused.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from ._pl_plans import wire_order
 from .circuit import Circuit
 from .expression import Expression, Input, Parameter
 from .function import Function, expval
+
+# Of placeholders' values: a branch by a number's size or sign, or by two numbers' order, is seen.
+_INTERVALS = ((0.1, 0.9), (-0.9, -0.1), (10, 20), (-20, -10), (-3, 3), (-3, 3), (-100, 100))
 
 
 class _Traced(float):
@@ -97,14 +100,14 @@ def _expression(value: Any) -> Any:
 
 def _binary(name: str) -> Callable[[_Traced, Any], Any]:
     apply = getattr(operator, name.replace("__r", "__"))
-    plain = getattr(float, name)
     reflected = name.startswith("__r")
 
     def method(self: _Traced, other: Any) -> Any:
         if not isinstance(other, (int, float, np.number)) or isinstance(other, bool):
             return NotImplemented
         a, b = (other, self) if reflected else (self, other)
-        return _Traced(plain(self, float(other)), apply(_expression(a), _expression(b)))
+        value = apply(np.float64(a), np.float64(b))  # NaN where float's would be complex
+        return _Traced(value, apply(_expression(a), _expression(b)))
 
     return method
 
@@ -177,12 +180,11 @@ class _Arguments:
             for symbol in self._symbols(name)
         }
 
-    def traced(self, seed: int) -> dict[str, Any]:
-        """Return the arguments with placeholders of random values."""
-        rng = np.random.default_rng(seed)
+    def traced(self, rng: np.random.Generator, low: float, high: float) -> dict[str, Any]:
+        """Return the arguments with placeholders of random values from an interval."""
         ret = dict(self._fixed)
         for name, shape in self._shapes.items():
-            elements = [_Traced(rng.uniform(0.1, 0.9), s) for s in self._symbols(name)]
+            elements = [_Traced(rng.uniform(low, high), s) for s in self._symbols(name)]
             if shape == ():
                 ret[name] = elements[0]
                 continue
@@ -325,23 +327,26 @@ def from_qnode(
     elif isinstance(inputs, str):
         inputs = (inputs,)
     arguments = _Arguments(qnode, args, kwargs, inputs)
+    rng = np.random.default_rng(1)
     traces = []
-    for seed in (1, 2):
+    for low, high in _INTERVALS:
         try:
-            tape = _native_tape(qnode, arguments.traced(seed))
-            traces.append((_circuit(tape, arguments.n_columns), _observables(tape)))
+            with np.errstate(all="ignore"):  # arccos of 20
+                tape = _native_tape(qnode, arguments.traced(rng, low, high))
+                traces.append((_circuit(tape, arguments.n_columns), _observables(tape)))
         except (TypeError, AttributeError, NotImplementedError, ImportError) as error:
             raise ValueError(
                 f"cannot turn the QNode into a function: {error}; it may compute with its "
                 "arguments by arithmetic and NumPy's functions only"
             ) from error
-    (circuit, observables), (second, second_observables) = traces
-    if circuit != second or observables != second_observables:
-        raise ValueError(
-            "cannot turn the QNode into a function: its gates depend on the values of its "
-            f"arguments ({_difference(circuit, second)}); use arithmetic and NumPy's functions "
-            "on the arguments, or pass an argument that selects gates as an integer"
-        )
+    circuit, observables = traces[0]
+    for other, other_observables in traces[1:]:
+        if circuit != other or observables != other_observables:
+            raise ValueError(
+                "cannot turn the QNode into a function: its gates depend on the values of its "
+                f"arguments ({_difference(circuit, other)}); use arithmetic and NumPy's functions "
+                "on the arguments, or pass an argument that selects gates as an integer"
+            )
     f = expval(Circuit.from_json(circuit), observables, dtype=dtype, threads=threads)
     if unused := sorted(arguments.parameters() - set(f.parameters)):
         raise ValueError(

@@ -443,7 +443,10 @@ def _embedding(w):
     return qml.expval(qml.Z(0))
 
 
-@pytest.mark.parametrize("function", [_by_value, _float, _probs, _coefficient, _embedding])
+_REFUSED = [_by_value, _float, _above, _below, _integer, _floor, _magnitude]
+
+
+@pytest.mark.parametrize("function", [*_REFUSED, _probs, _coefficient, _embedding])
 def test_from_qnode_refuses(function):
     with pytest.raises(ValueError, match="cannot turn the QNode into a function"):
         from_qnode(_qnode(function))
@@ -473,6 +476,31 @@ def test_circuit_from_pennylane():
 
 
 def test_exported_function():
+def _above(w):
+    qml.RX(w if w < 5 else 1.0, 0)
+    return qml.expval(qml.Z(0))
+
+
+def _below(w):
+    qml.RX(max(w, -5), 0)
+    return qml.expval(qml.Z(0))
+
+
+def _integer(w):
+    qml.RX(w - int(w), 0)
+    return qml.expval(qml.Z(0))
+
+
+def _floor(w):
+    qml.RX(w // 1, 0)
+    return qml.expval(qml.Z(0))
+
+
+def _magnitude(w):
+    qml.RX(w if abs(w) < 1 else 1.0, 0)
+    return qml.expval(qml.Z(0))
+
+
     """Values and derivatives by weights, of a batch of inputs."""
     c = qring.Circuit(3).ry(qring.Input("a"), 0).rx("w[1]", 1).cnot(0, 1)
     c.rz("2*sin(w[1])*v + pow(v, 2)", 1).gate("ISWAP", [1, 2], controls=[0], exponent="v").h(2)
