@@ -127,6 +127,7 @@ def read_tape(
         counts.append(len(data))
         structures.append(structure)
         for i, value in enumerate(data):
+            batch = next((len(v) for v in data if np.ndim(v) == 1), batch)
             if type(value) is not float:
                 value = np.asarray(value, dtype=np.float64)
                 if value.ndim == 1:

@@ -242,6 +242,16 @@ def test_batch_of_tapes_is_one_call(monkeypatch):
     dy = [(float(a), rng.normal(size=2)) for a in rng.normal(size=20)]
     results, vjps = dev.execute_and_compute_vjp(tapes, dy)
     assert len(calls) == 1
+@pytest.mark.parametrize("measure", [lambda: qml.expval(qml.Z(0)), lambda: qml.probs(wires=[0, 1])])
+def test_broadcast_global_phase(measure):
+    def circuit(a):
+        qml.GlobalPhase(a)
+        qml.RX(0.3, 0)
+        return measure()
+
+    _compare(circuit, (pnp.array([0.1, 0.2, 0.3]),), [0])
+
+
     jacobians = dev.compute_derivatives(tapes)
     reference = qml.device("default.qubit").execute(tapes)
     for r, q, g, j, t in zip(results, reference, vjps, jacobians, dy, strict=True):
