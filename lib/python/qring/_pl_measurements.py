@@ -237,11 +237,11 @@ def outputs_of(mp: Any) -> Outputs:
     return _expectation(mp.obs)
 
 
-def coefficient_derivatives(mp: Any, number: int) -> Outputs | None:
-    """Return the derivative of an expectation value by one coefficient of its observable.
+def coefficient_derivatives(mp: Any, number: int) -> tuple[Outputs, Outputs, float] | None:
+    """Return what gives the derivative of a result by one coefficient of its observable.
 
-    A sum of Pauli words is linear in each coefficient, so the difference of the observables with
-    the coefficient 1 and 0 is the derivative.
+    The result is a polynomial of second degree in the coefficient, where a central difference of
+    any width is exact: a sum of Pauli words is linear in each coefficient, its variance quadratic.
 
     Parameters
     ----------
@@ -251,22 +251,40 @@ def coefficient_derivatives(mp: Any, number: int) -> Outputs | None:
 
     Returns
     -------
-    Outputs or None
-        None: the parameter is a matrix or a state, or the measurement is no expectation value.
+    (Outputs, Outputs, float) or None
+        The measurement with a larger and a smaller coefficient, and the difference of these. None:
+        the parameter is a matrix or a state.
+
+    Raises
+    ------
+    UnsupportedObservable
+        The observable has a higher power of the coefficient.
     """
-    if not isinstance(mp, qml.measurements.ExpectationMP):
-        return None
     data = list(mp.obs.data)
     if np.ndim(data[number]) != 0 or mp.obs.name in ("Hermitian", "Projector"):
         return None
-    parts = []
-    for value in (1.0, 0.0):
-        data[number] = value
-        changed = qml.ops.functions.bind_new_parameters(mp.obs, data)
-        parts.append(sentence_of(changed))
-    difference = parts[0] + -1.0 * parts[1]
-    words, linear, constant = _split(difference, mp.obs)
-    return Outputs(words, linear[None, :], np.array([constant]), None, None, ())
+    value = float(qml.math.toarray(data[number]))
+    step = max(1.0, abs(value))
+
+    def moved(steps: float) -> Any:
+        data[number] = value + steps * step
+        return qml.ops.functions.bind_new_parameters(mp.obs, data)
+
+    def sentence(steps: float) -> PauliSentence:
+        return sentence_of(moved(steps))
+
+    # Zero for polynomials of second degree, and of first degree for a variance.
+    rest = sentence(2) + -2.0 * sentence(1) + 2.0 * sentence(-1) + -1.0 * sentence(-2)
+    if isinstance(mp, qml.measurements.VarianceMP):
+        rest = sentence(1) + -2.0 * sentence(0) + sentence(-1)
+    size = max(abs(complex(qml.math.toarray(v))) for v in [0.0, *sentence(2).values()])
+    if any(abs(complex(qml.math.toarray(v))) > _IMAGINARY * size for v in rest.values()):
+        raise UnsupportedObservable(
+            f"cannot differentiate {mp} by coefficient {number} of its observable, which has a "
+            "power of it; write the observable as a sum of terms with one coefficient each"
+        )
+    make = _variance if isinstance(mp, qml.measurements.VarianceMP) else _expectation
+    return make(moved(1)), make(moved(-1)), 2 * step
 
 
 def observable_text(word: PauliWord, index: dict[Any, int]) -> str:

@@ -43,8 +43,8 @@ class Tape:
     outputs : list of Outputs
         One for each measurement that is computed from Pauli words.
     coefficients : dict
-        Index of a trainable coefficient of an observable -> number of its measurement and the
-        derivative.
+        Index of a trainable coefficient of an observable -> number of its measurement, and what
+        :func:`coefficient_derivatives` returns.
     """
 
     tape: Any
@@ -55,7 +55,9 @@ class Tape:
     strengths: list[int]
     batch: int | None
     outputs: list[Outputs]
-    coefficients: dict[int, tuple[int, Outputs]] = field(default_factory=dict)
+    coefficients: dict[int, tuple[int, tuple[Outputs, Outputs, float]]] = field(
+        default_factory=dict
+    )
 
     @property
     def samples(self) -> int:
@@ -82,9 +84,11 @@ def wire_order(tape: Any, device_wires: Any) -> tuple[Any, ...]:
     return labels
 
 
-def _trainable_coefficients(tape: Any, first: int) -> dict[int, tuple[int, Outputs]]:
+def _trainable_coefficients(
+    tape: Any, first: int
+) -> dict[int, tuple[int, tuple[Outputs, Outputs, float]]]:
     """first: index of the first parameter that belongs to an observable."""
-    found: dict[int, tuple[int, Outputs]] = {}
+    found = {}
     wanted = {i for i in tape.trainable_params if i >= first}
     at = first
     for j, mp in enumerate(tape.measurements):
@@ -123,11 +127,11 @@ def read_tape(
         structure, data = describe(op)
         if structure[0] == "GlobalPhase" and not structure[2] and measurements is not None:
             index += len(op.data)  # no expectation value depends on the phase
+            batch = next((len(v) for v in data if np.ndim(v) == 1), batch)
             continue
         counts.append(len(data))
         structures.append(structure)
         for i, value in enumerate(data):
-            batch = next((len(v) for v in data if np.ndim(v) == 1), batch)
             if type(value) is not float:
                 value = np.asarray(value, dtype=np.float64)
                 if value.ndim == 1:
@@ -144,8 +148,8 @@ def read_tape(
     words: dict[Any, None] = {}
     for o in outputs:
         words.update(dict.fromkeys(o.words))
-    for _, o in coefficients.values():
-        words.update(dict.fromkeys(o.words))
+    for _, (above, below, _) in coefficients.values():
+        words.update(dict.fromkeys(above.words + below.words))
     # Tapes of one plan have equally many results, so that their Jacobians are one array.
     sizes = tuple(len(o.constant) for o in outputs)
     key = (wires, tuple(structures), None if measurements is None else tuple(words), sizes)

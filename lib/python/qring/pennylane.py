@@ -645,8 +645,9 @@ def _coefficient(tape: Tape, parameter: int, plan: Plan, rows: Floats) -> tuple[
     found = tape.coefficients.get(parameter)
     if found is None:
         return None
-    j, o = found
-    return j, rows @ plan.row_vector(o, o.linear)[0] + o.constant[0]
+    j, (above, below, difference) = found
+    values = Combination(plan, [above, below]).results(rows)
+    return j, (values[:, 0] - values[:, 1]) / difference
 
 
 def _parameter_vjp(

@@ -192,6 +192,40 @@ def test_coefficients_are_differentiated():
     _compare(circuit, (pnp.array(0.4), pnp.array([0.5, -0.2, 0.0])), [0, 1])
 
 
+def test_coefficients_of_variances_and_squares():
+    import torch
+
+    def circuit(w, c):
+        qml.RY(w, 0)
+        qml.RX(0.7, 1)
+        h = qml.Hamiltonian(c, [qml.Z(0), qml.X(0) @ qml.X(1), qml.Y(1)])
+        square = qml.pow(c[0] * qml.Z(0) + 0.2 * qml.X(1), 2)
+        return qml.var(h), qml.var(c[1] * qml.Z(1)), qml.expval(square)
+
+    def total(dev, w, c):
+        a, b, d = qml.QNode(circuit, dev)(w, c)
+        return a + 2 * b + 3 * d
+
+    coefficients = np.array([1.3, -0.2, 0.1])
+    c = torch.tensor(coefficients, requires_grad=True)
+    total(QringDevice(wires=2), torch.tensor(0.4, dtype=torch.float64), c).backward()
+    other = qml.device("default.qubit", wires=2)
+    for k, found in enumerate(c.grad.tolist()):
+        # The total is quadratic in each coefficient, so this difference is its derivative.
+        up, down = coefficients + np.eye(3)[k], coefficients - np.eye(3)[k]
+        wanted = (total(other, 0.4, up) - total(other, 0.4, down)) / 2
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=WITHIN)
+
+
+def test_power_of_a_coefficient_is_refused():
+    @qml.qnode(QringDevice(wires=1))
+    def circuit(c):
+        return qml.expval(qml.pow(qml.s_prod(c, qml.Z(0)) + 0.5 * qml.I(0), 3))
+
+    with pytest.raises(ValueError, match="cannot differentiate"):
+        qml.grad(circuit)(pnp.array(0.3))
+
+
 @pytest.mark.parametrize("measure", ["expval", "probs"])
 def test_broadcasting(measure):
     def circuit(w, x):
@@ -206,6 +240,16 @@ def test_broadcasting(measure):
     w, x = pnp.array(rng.normal(size=(2, N, 3))), pnp.array(rng.normal(size=(7, N)))
     _compare(circuit, (w, x), [0, 1])
     _compare(circuit, (w, x), [0])
+
+
+@pytest.mark.parametrize("measure", [lambda: qml.expval(qml.Z(0)), lambda: qml.probs(wires=[0, 1])])
+def test_broadcast_global_phase(measure):
+    def circuit(a):
+        qml.GlobalPhase(a)
+        qml.RX(0.3, 0)
+        return measure()
+
+    _compare(circuit, (pnp.array([0.1, 0.2, 0.3]),), [0])
 
 
 def test_broadcast_state_preparation():
@@ -242,16 +286,6 @@ def test_batch_of_tapes_is_one_call(monkeypatch):
     dy = [(float(a), rng.normal(size=2)) for a in rng.normal(size=20)]
     results, vjps = dev.execute_and_compute_vjp(tapes, dy)
     assert len(calls) == 1
-@pytest.mark.parametrize("measure", [lambda: qml.expval(qml.Z(0)), lambda: qml.probs(wires=[0, 1])])
-def test_broadcast_global_phase(measure):
-    def circuit(a):
-        qml.GlobalPhase(a)
-        qml.RX(0.3, 0)
-        return measure()
-
-    _compare(circuit, (pnp.array([0.1, 0.2, 0.3]),), [0])
-
-
     jacobians = dev.compute_derivatives(tapes)
     reference = qml.device("default.qubit").execute(tapes)
     for r, q, g, j, t in zip(results, reference, vjps, jacobians, dy, strict=True):
@@ -439,6 +473,31 @@ def _float(w):
     return qml.expval(qml.Z(0))
 
 
+def _above(w):
+    qml.RX(w if w < 5 else 1.0, 0)
+    return qml.expval(qml.Z(0))
+
+
+def _below(w):
+    qml.RX(max(w, -5), 0)
+    return qml.expval(qml.Z(0))
+
+
+def _integer(w):
+    qml.RX(w - int(w), 0)
+    return qml.expval(qml.Z(0))
+
+
+def _floor(w):
+    qml.RX(w // 1, 0)
+    return qml.expval(qml.Z(0))
+
+
+def _magnitude(w):
+    qml.RX(w if abs(w) < 1 else 1.0, 0)
+    return qml.expval(qml.Z(0))
+
+
 def _probs(w):
     qml.RX(w, 0)
     return qml.probs(0)
@@ -486,31 +545,6 @@ def test_circuit_from_pennylane():
 
 
 def test_exported_function():
-def _above(w):
-    qml.RX(w if w < 5 else 1.0, 0)
-    return qml.expval(qml.Z(0))
-
-
-def _below(w):
-    qml.RX(max(w, -5), 0)
-    return qml.expval(qml.Z(0))
-
-
-def _integer(w):
-    qml.RX(w - int(w), 0)
-    return qml.expval(qml.Z(0))
-
-
-def _floor(w):
-    qml.RX(w // 1, 0)
-    return qml.expval(qml.Z(0))
-
-
-def _magnitude(w):
-    qml.RX(w if abs(w) < 1 else 1.0, 0)
-    return qml.expval(qml.Z(0))
-
-
     """Values and derivatives by weights, of a batch of inputs."""
     c = qring.Circuit(3).ry(qring.Input("a"), 0).rx("w[1]", 1).cnot(0, 1)
     c.rz("2*sin(w[1])*v + pow(v, 2)", 1).gate("ISWAP", [1, 2], controls=[0], exponent="v").h(2)
