@@ -76,10 +76,12 @@ static enum qr_code print_prediction_gradient(const struct qr_loaded *l, struct 
     const struct qr_model *m = l->load.model;
     size_t k = qr_model_n_outputs(m), n = qr_model_n_params(m), n_z = qr_model_n_readouts(m);
     const double *x = l->load.data.x + sample * l->load.data.n_columns;
-    bool fine = qr_model_predict(at->numbers, at->workspace, l->pool, &x, 1, NULL, at->p,
+    const uint32_t number = (uint32_t)sample;
+    const struct qr_draw draw = {.seed = qr_model_seed(m), .sample = &number};
+    bool fine = qr_model_predict(at->numbers, at->workspace, l->pool, &x, 1, &draw, at->p,
                                  n_z ? at->z : NULL);
     for (size_t c = 0; c < k && fine; c++)
-        fine = qr_model_prediction_gradient(at->numbers, at->workspace, l->pool, x, c,
+        fine = qr_model_prediction_gradient(at->numbers, at->workspace, l->pool, x, &draw, c,
                                             at->gradient + c * n);
     if (!fine)
         return qr_fail(err, QR_OUT_OF_RANGE,

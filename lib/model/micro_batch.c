@@ -176,12 +176,12 @@ bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace 
 }
 
 bool qr_model_prediction_gradient(const struct qr_model_state *s, struct qr_model_workspace *w,
-                                  struct qr_pool *pool, const double *x, size_t component,
-                                  double *ret_grad) {
+                                  struct qr_pool *pool, const double *x, const struct qr_draw *draw,
+                                  size_t component, double *ret_grad) {
     const struct qr_model *m = s->m;
     double *dp = w->layers[m->n_layers - 1].d;
     QR_ASSERT(component < m->n_outputs);
-    if (!model_forward(s, w, pool, &x, 1, NULL, true)) return false;
+    if (!model_forward(s, w, pool, &x, 1, draw, true)) return false;
     for (size_t j = 0; j < m->n_outputs; j++) dp[j] = j == component;
     if (!model_backward(s, w, pool, 1, false)) return false;
     qr_auto(qr_free_p) qr_fixed *grad = qr_xcalloc(m->n_params + 1, sizeof *grad);

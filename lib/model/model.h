@@ -177,11 +177,11 @@ QR_MUST_CHECK bool qr_model_predict(const struct qr_model_state *s, struct qr_mo
 /* The seed of the model's options. */
 uint64_t qr_model_seed(const struct qr_model *m);
 /* Computes d p_component / d params of one sample: ret_grad[n_params] float64 (exact integers,
- * converted). Unchanged when false. */
+ * converted), with the random numbers that draw gives qr_model_predict. Unchanged when false. */
 QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s,
                                                 struct qr_model_workspace *w, struct qr_pool *pool,
-                                                const double *x, size_t component,
-                                                double *ret_grad);
+                                                const double *x, const struct qr_draw *draw,
+                                                size_t component, double *ret_grad);
 /* The mean gradient of weights from..end-1: ret[i] = grad[i] / n, one float64 division each. */
 void qr_model_mean_gradient(const struct qr_model *m, size_t from, size_t end, const qr_fixed *grad,
                             uint64_t n, double *ret);

@@ -23,6 +23,21 @@ done
 sed -i 's/"layer": "quantum"/"layer": "quantum", "shots": 200, "trajectories": 50/' "$work/noisy.json"
 for n in 1 3; do run_in 120 "$work/run$n" "$qring" run "$work/noisy.json" -n $n --out "$work/out$n"; done
 check "one digest with shots and noise" test "$(digest "$work/out1")" = "$(digest "$work/out3")"
+# Without data the loss is the prediction: both have the shots of the seed.
+cat >"$work/turn.json" <<'END'
+{"name": "turn", "seed": 1, "data": {"source": "none"}, "train": {"epochs": 1, "loss": "expectation"},
+ "model": [{"layer": "quantum", "shots": 1000, "readouts": ["Z0"],
+   "circuit": {"qubits": 1, "gates": [{"gate": "RY", "qubits": [0], "angle": {"parameter": "w"}}]}}]}
+END
+run_in 60 "$work/turn.log" "$qring" run "$work/turn.json" --out "$work/turn"
+for seed in 3 99; do
+    for of in loss prediction; do
+        run_in 60 "$work/$of$seed" "$qring" gradient "$work/turn.json" --weights "$work/turn/weights.h5" --of $of --seed $seed
+        sed -i 's/.*"'$of'":\([^,]*\).*/\1/' "$work/$of$seed"
+    done
+    check "seed $seed: the prediction of qring gradient is its loss" cmp "$work/loss$seed" "$work/prediction$seed"
+done
+check "another seed, another prediction" test "$(cmp "$work/prediction3" "$work/prediction99" >/dev/null 2>&1; echo $?)" = 1
 # Petersen's graph: the largest of its cuts has 12 of 15 edges.
 maxcut=$root/deploy/jobs/examples/maxcut.json
 run_in 120 "$work/maxcut.said" "$qring" run "$maxcut" --out "$work/maxcut" --set 'model[0].shots=200' --set 'model[0].gradient="parameter-shift"'

@@ -120,7 +120,7 @@ static void test_differences(void) {
         for (size_t c = 0; c < qr_model_n_outputs(u.m); c++) {
             double g[MOST], p[BLOCK * 8];
             qr_model_prepare(u.s, u.params, NULL);
-            CHECK(qr_model_prediction_gradient(u.s, u.w, NULL, x[1], c, g));
+            CHECK(qr_model_prediction_gradient(u.s, u.w, NULL, x[1], NULL, c, g));
             worst = 0;
             for (size_t i = 0; i < n; i++) {
                 double was = u.params[i], h = 0x1p-17, side[2];
@@ -245,7 +245,8 @@ static void test_bad_numbers(void) {
                 if (where < 3)
                     CHECK(!qr_model_predict(u.s, u.w, NULL, x + 3, 1, NULL, p, NULL) || where == 1);
                 if (where == 0)
-                    CHECK(!qr_model_prediction_gradient(u.s, u.w, NULL, x[3], 0, g) && g[0] == 3);
+                    CHECK(!qr_model_prediction_gradient(u.s, u.w, NULL, x[3], NULL, 0, g) &&
+                          g[0] == 3);
                 u.params[5] = keep;
                 u.params[qr_model_n_params(u.m) - 1] = 0;
             }

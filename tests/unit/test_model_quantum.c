@@ -153,7 +153,7 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
                       "%s: read-out", file);
         CHECK(fabs(p[i] - want_p[i]) <= bound * 2, "%s: prediction %.17g for %.17g", file, p[i],
               want_p[i]);
-        CHECK(qr_model_prediction_gradient(u.s, u.w, NULL, rows[i], 0, g));
+        CHECK(qr_model_prediction_gradient(u.s, u.w, NULL, rows[i], NULL, 0, g));
         double off = distance(&u, n_params, g, want_g + i * n_params);
         CHECK(off <= bound, "%s: gradient of sample %zu off by %g", file, i, off);
         for (size_t j = 0; j < n_params; j++)
