@@ -252,7 +252,7 @@ void qr_channel_fini(struct qr_channel *c) {
 }
 
 bool qr_channel_equal(const struct qr_channel *a, const struct qr_channel *b) {
-    if (a->info != b->info || a->n_kraus != b->n_kraus) return false;
+    if (a->info != b->info || a->n_kraus != b->n_kraus || a->unset != b->unset) return false;
     for (unsigned k = 0; k < a->info->n_args; k++)
         if (a->args[k].kind != b->args[k].kind || a->args[k].index != b->args[k].index ||
             qr_bits_of_double(a->args[k].scale) != qr_bits_of_double(b->args[k].scale))

@@ -57,6 +57,7 @@ struct qr_channel_info {
 struct qr_channel {
     const struct qr_channel_info *info;
     struct qr_gate_arg args[QR_CHANNEL_ARGS]; /* info->n_args; no data */
+    unsigned unset; /* of a measurement: bit k: args[k] was not given; that of the read-out */
     unsigned n_kraus;
     double complex *kraus; /* n_kraus row-major matrices, first target most significant; owned */
 };

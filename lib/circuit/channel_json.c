@@ -65,6 +65,7 @@ static enum qr_code read_strengths(struct qr_gate_reader *r, const struct qr_jso
     for (unsigned k = 0; k < info->n_args; k++) {
         const struct qr_json *v = qr_json_get(item, info->arg_names[k]);
         c->args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 0, 0};
+        if (!v && info->measures) c->unset |= 1u << k;
         if (!v && (given || info->measures) && k + info->n_optional >= info->n_args) continue;
         QR_TRY(qr_gate_read_arg(r, v, where, info->arg_names[k], &c->args[k]));
         if (qr_channel_reads_inputs(r, &c->args[k]))
@@ -171,10 +172,10 @@ enum qr_code qr_channel_read(struct qr_gate_reader *r, const struct qr_json *ite
 
 /* ---- a measurement ---- */
 
-enum qr_code qr_measurement_append(struct qr_gate_reader *r, const struct qr_gate_arg *strengths,
+enum qr_code qr_measurement_append(struct qr_gate_reader *r, const struct qr_channel *errors,
                                    uint16_t qubit, unsigned bit, const char *where) {
-    struct qr_channel c = {.info = qr_channel_info_of("Measure", 1)};
-    if (strengths) memcpy(c.args, strengths, 2 * sizeof *c.args);
+    struct qr_channel c = {.info = qr_channel_info_of("Measure", 1), .unset = 3};
+    if (errors) c = *errors;
     QR_TRY(qr_channel_append(r, &c, &qubit, where));
     r->list.gates[r->list.n - 1].bit = (uint16_t)(bit < QR_MAX_QUBITS ? bit + 1 : 0);
     return QR_OK;
@@ -194,7 +195,7 @@ enum qr_code qr_measurement_read(struct qr_gate_reader *r, const struct qr_json 
                        n_bits);
     QR_TRY(read_one(r, item, where, &c));
     for (unsigned i = 0; i < n; i++)
-        QR_TRY(qr_measurement_append(r, c.args, qubits[i],
+        QR_TRY(qr_measurement_append(r, &c, qubits[i],
                                      n_bits  ? bits[i]
                                      : given ? (unsigned)QR_MAX_QUBITS
                                              : qubits[i],

@@ -89,6 +89,7 @@ static void put_operators(struct qr_json_writer *w, const struct qr_channel *c) 
 static void put_channel(struct qr_json_writer *w, const struct qr_circuit *c,
                         const struct qr_gate *g) {
     const struct qr_channel *n = &c->channels[g->channel];
+    const double(*errors)[2] = c->readout_errors; /* the default of a measurement's */
     unsigned indent = w->indent;
     qr_json_open(w, '{');
     w->indent = 0;
@@ -100,8 +101,8 @@ static void put_channel(struct qr_json_writer *w, const struct qr_circuit *c,
         qr_json_close(w, ']');
     }
     for (unsigned k = 0; k < n->info->n_args; k++) {
-        if (n->info->measures && n->args[k].kind == QR_ARG_CONSTANT && n->args[k].scale == 0)
-            continue;
+        bool zero = n->args[k].kind == QR_ARG_CONSTANT && n->args[k].scale == 0;
+        if (n->info->measures && zero && !(errors && errors[g->targets[0]][k] != 0)) continue;
         qr_json_put_key(w, n->info->arg_names[k]);
         put_argument(w, c, &n->args[k], n->args[k].scale);
     }

@@ -87,10 +87,10 @@ QR_MUST_CHECK enum qr_code qr_channel_read(struct qr_gate_reader *r, const struc
 QR_MUST_CHECK enum qr_code qr_channel_read_alone(struct qr_gate_reader *r,
                                                  const struct qr_json *item, const char *where,
                                                  struct qr_channel *ret);
-/* Appends a measurement that sets the bit; QR_MAX_QUBITS: none. strengths: p_01, p_10, or NULL. */
+/* Appends a measurement that sets the bit; QR_MAX_QUBITS: none. errors: p_01, p_10, or NULL. */
 QR_MUST_CHECK enum qr_code qr_measurement_append(struct qr_gate_reader *r,
-                                                 const struct qr_gate_arg *strengths,
-                                                 uint16_t qubit, unsigned bit, const char *where);
+                                                 const struct qr_channel *errors, uint16_t qubit,
+                                                 unsigned bit, const char *where);
 /* {"measure", "bits", "p_01", "p_10"} */
 QR_MUST_CHECK enum qr_code qr_measurement_read(struct qr_gate_reader *r, const struct qr_json *item,
                                                const char *where);

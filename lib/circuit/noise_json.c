@@ -215,13 +215,19 @@ static enum qr_code add_channel(struct qr_circuit *to, uint32_t channel, const u
     return QR_OK;
 }
 
-/* Gives a measurement without errors those of its qubit. */
-static void add_reading_errors(struct qr_circuit *to, struct qr_gate *g) {
-    if (g->kind != QR_GATE_CHANNEL || !to->readout_errors) return;
+/* Gives a measurement the errors of its qubit in place of those that were not given. */
+static enum qr_code add_reading_errors(struct qr_circuit *to, struct qr_gate *g,
+                                       struct qr_err *err) {
+    if (g->kind != QR_GATE_CHANNEL || !to->readout_errors) return QR_OK;
     struct qr_channel c = to->channels[g->channel];
-    if (!qr_channel_reads_exactly(&c)) return;
-    for (unsigned k = 0; k < 2; k++) c.args[k].scale = to->readout_errors[g->targets[0]][k];
+    if (!c.unset) return QR_OK;
+    for (unsigned k = 0; k < 2; k++)
+        if (c.unset >> k & 1) c.args[k].scale = to->readout_errors[g->targets[0]][k];
+    bool mixed = c.unset != 3; /* both of a read-out may have a larger sum */
+    c.unset = 0;
     g->channel = qr_circuit_channel(to, &c);
+    if (!mixed || qr_channel_check(&c, err) == QR_OK) return QR_OK;
+    return qr_wrap(err, "measurement of qubit %u, with the noise's readout", g->targets[0]);
 }
 
 /* Adds the channels of the rules with the most special name of the gate. */
@@ -272,8 +278,8 @@ static enum qr_code copy_gates(const struct noise_reader *r, const char *where,
         struct qr_gate g = c->gates[i];
         move_arguments(&own, g.args, g.n_args);
         if (g.kind == QR_GATE_CHANNEL) g.channel = move_channel(to, &own, &c->channels[g.channel]);
-        add_reading_errors(to, &g);
-        code = qr_circuit_add(to, &g, r->gates.err);
+        code = add_reading_errors(to, &g, r->gates.err);
+        if (!code) code = qr_circuit_add(to, &g, r->gates.err);
         if (!code && g.kind != QR_GATE_CHANNEL && !qr_gate_info(g.kind)->identity)
             code = add_channels(r, channels, &g, where, to);
         if (!code && to->n_gates > QR_MAX_GATES)

@@ -347,6 +347,41 @@ static void measurements(void) {
     }
 }
 
+/* Each error that a measurement does not give is that of its qubit's read-out; also in the text. */
+static void errors_of_measurements(void) {
+    static const struct {
+        const char *given;
+        double p_01, p_10;
+    } rows[] = {{"", 0.25, 0.5},
+                {", \"p_01\": 0.125", 0.125, 0.5},
+                {", \"p_10\": 0.125", 0.25, 0.125},
+                {", \"p_01\": 0.125, \"p_10\": 0", 0.125, 0},
+                {", \"p_01\": 0", 0, 0.5},
+                {", \"p_01\": 0, \"p_10\": 0", 0, 0}};
+    static const char form[] = "{\"qubits\": 2, \"gates\": [{\"measure\": [1]%s}], \"noise\": "
+                               "{\"readout\": {\"p_01\": 0.25, \"p_10\": %g}}}";
+    struct qr_err err;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        qr_auto(qr_free_p) char *text = qr_xasprintf(form, rows[i].given, 0.5);
+        struct qr_circuit *c = circuit_of(text, &err);
+        CHECK(c, "%s", err.msg);
+        if (!c) return;
+        const struct qr_gate_arg *a = c->channels[c->gates[0].channel].args;
+        CHECK(a[0].scale == rows[i].p_01 && a[1].scale == rows[i].p_10, "%s: %g, %g", rows[i].given,
+              a[0].scale, a[1].scale);
+        qr_auto(qr_buf_free) struct qr_buf out = {0};
+        struct qr_json_writer w = qr_json_writer(&out, 0);
+        qr_circuit_put_json(c, &w);
+        struct qr_circuit *back = circuit_of(qr_buf_string(&out), &err);
+        CHECK(back && same_circuit(back, c), "%s", qr_buf_string(&out));
+        qr_circuit_free(back);
+        qr_circuit_free(c);
+    }
+    qr_auto(qr_free_p) char *text = qr_xasprintf(form, ", \"p_01\": 0.75", 0.5);
+    CHECK(!circuit_of(text, &err) && strstr(err.msg, "of qubit 1, with the noise's readout: "),
+          "%s", err.msg);
+}
+
 /* A gate is after the measurement of its bit, and the bit's next one after the gate. */
 static void moments_of_bits(void) {
     struct qr_err err;
@@ -409,6 +444,7 @@ int main(void) {
     numbers();
     cones();
     measurements();
+    errors_of_measurements();
     moments_of_bits();
     refused_measurements();
     return t_end();
