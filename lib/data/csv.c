@@ -143,6 +143,11 @@ static enum qr_code csv_read_names(struct csv_reader *r, const char *what, struc
             return qr_fail(err, QR_DATA_LOSS,
                            "%s: header line: the name of column %zu is not printable text in UTF-8",
                            what, c->n_columns + 1);
+        if (r->cell.n == 0 && c->n_columns == 0 && r->ends_row)
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: header line: the line is blank; the first line has the names of "
+                           "the columns",
+                           what);
         if (r->cell.n == 0)
             return qr_fail(
                 err, QR_DATA_LOSS,

@@ -131,6 +131,8 @@ static void bad(void) {
         T("a,a\n1,2\n", "two columns are named 'a'"),
         T("0,0\n1,2\n", "two columns are named '0'; is the header line missing?"),
         T(",a\n0,1\n", "column 1 has no name"),
+        T("\na,b\n0,1\n", "header line: the line is blank"),
+        T(" \r\na\n0\n", "header line: the line is blank"),
         T("a,\xff\n1,2\n", "column 2 is not printable text in UTF-8"),
         T("\x1b[2J,a\n1,2\n", "column 1 is not printable text in UTF-8"),
         T("a,\x7f\n1,2\n", "column 2 is not printable text in UTF-8"),
