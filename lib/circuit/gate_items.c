@@ -231,6 +231,9 @@ static enum qr_code reject_item(struct qr_gate_reader *r, const struct qr_json *
     const struct qr_json *gates = qr_json_get(item, "gates");
     for (const struct qr_json *v = qr_json_first(item); v; v = qr_json_next(v)) {
         const char *near = v == gates ? NULL : qr_nearest(qr_json_key(v), names, N_KINDS);
+        if (near && strcmp(near, qr_json_key(v)) == 0)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.%s is null; give its value", where,
+                           near);
         if (near)
             return qr_fail(r->err, QR_INVALID_ARGUMENT,
                            "%s: unknown key '%.40s'; did you mean '%s'?", where, qr_json_key(v),

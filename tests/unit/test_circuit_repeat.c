@@ -208,6 +208,7 @@ static const struct {
     {"{\"adjoint\": true}", "gates[0].gates is missing"},
     {"{\"adjoint\": true, \"gates\": [" H("4") "]}", "gates[0].gates[0].qubits[0] is 4"},
     {"{\"adjoint\": true, \"index\": \"i\", \"gates\": []}", "gates[0]: unknown key 'index'"},
+    {"{\"measure\": null}", "circuit.gates[0].measure is null; give its value"},
     {"{\"adjiont\": true, \"gates\": []}", "unknown key 'adjiont'; did you mean 'adjoint'?"},
     {"{\"control\": [1], \"controls\": [1], \"gates\": []}", "gates[0]: unknown key 'controls'"},
     {"{\"control\": 1, \"gates\": [" H("0") "]}", "gates[0].control must be an array"},
