@@ -56,6 +56,19 @@ static enum qr_code quantum_compile_watched(struct qr_layer_quantum *q,
     return code == QR_OK ? code : qr_wrap(err, "observables of its metrics");
 }
 
+/* Shots of a circuit with noise are drawn from trajectories. */
+static enum qr_code check_method(const struct qr_quantum_options *o, struct qr_err *err) {
+    bool noisy = false;
+    for (size_t i = 0; i < o->circuit->n_channels; i++)
+        noisy |= !o->circuit->channels[i].info->measures;
+    if (!noisy || !o->shots || (o->method != QR_METHOD_EXACT && o->method != QR_METHOD_DENSITY))
+        return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "\"method\": \"%s\" cannot be combined with \"shots\": shots of a circuit with "
+                   "noise are drawn from trajectories; use method auto, or no shots",
+                   qr_method_names[o->method]);
+}
+
 static enum qr_code quantum_make(struct qr_layer *l, const struct qr_layer_options *opt,
                                  const struct qr_layer_context *place, struct qr_err *err) {
     enum { MAX_FILTERS = 1000 };
@@ -67,6 +80,7 @@ static enum qr_code quantum_make(struct qr_layer *l, const struct qr_layer_optio
     if (o->n_filters > MAX_FILTERS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%u filters: at most %d", o->n_filters,
                        MAX_FILTERS);
+    QR_TRY(check_method(o, err));
     q->circuit = qr_circuit_copy(o->circuit);
     QR_TRY(quantum_compile(l, o, place, err));
     QR_TRY(quantum_compile_watched(q, o, place, err));
