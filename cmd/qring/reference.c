@@ -178,11 +178,10 @@ static void put_heading(const struct qr_job_object *o, bool *any) {
 static void put_gate(const struct qr_reference_gate *g) {
     struct qr_buf line = {0};
     put_names(g->names, g->n_names, &line);
-    qr_buf_printf(&line, ": %u%s qubit%s", g->least,
-                  !g->most             ? " or more"
-                  : g->most > g->least ? " or 2"
-                                       : "",
-                  g->most == 1 ? "" : "s");
+    qr_buf_printf(&line, ": %u", g->least);
+    if (!g->most) qr_buf_puts(&line, " or more");
+    else if (g->most > g->least) qr_buf_printf(&line, " to %u", g->most);
+    qr_buf_puts(&line, g->most == 1 ? " qubit" : " qubits");
     if (g->n_takes) qr_buf_puts(&line, "; takes ");
     put_names(g->takes, g->n_takes, &line);
     put_wrapped(qr_buf_string(&line), 2);
