@@ -356,7 +356,10 @@ static const struct qr_job_key noise_channel_keys[] = {
         "time, "
         "excited); Reset; ResetError (p_0, p_1); Kraus (operators)",
         STRING, .required = true),
-    KEY("qubits", "qubits; a channel on one qubit acts on each. In noise: their number, 1 or 2",
+    KEY("qubits",
+        "qubits; the channel acts on each. On two qubits, Depolarize, PauliChannel (p_ix to p_zz) "
+        "and Kraus (4x4 matrices) act on both together, as Dephase does. In noise: the number of "
+        "qubits, 1 or 2",
         OTHER("list of integers or texts, or integer",
               ANY_OF(LIST(INDEX), BETWEEN("integer", "1", "2"))),
         .value = ""),
