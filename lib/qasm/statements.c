@@ -227,7 +227,9 @@ static enum qr_code run_return(struct qasm_reader *r) {
         if (q.n) r->returned = r->cells[r->pool[c.first]];
         r->returned.derived |= q.n != 1;
     } else if (!qasm_is(r, ';')) {
-        QR_TRY(qasm_expression(r, &r->returned));
+        struct qasm_value v; /* Calls in the expression set r->returned. */
+        QR_TRY(qasm_expression(r, &v));
+        r->returned = v;
     }
     QR_TRY(qasm_expect(r, ';', "';' after return"));
     r->flow = QASM_RETURN;

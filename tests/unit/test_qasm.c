@@ -273,6 +273,11 @@ static const char *const equal_texts[][2] = {
      "def f(qubit[2] q, int n) -> int { if (n == 0) return 3; x q[n - 1]; return f(q, n - 1); }\n"
      "qubit[2] q; int r = f(q, 2); rx(r) q[0];",
      STD "qubit[2] q; x q[1]; x q[0]; rx(3) q[0];"},
+    {STD "def f(int n) -> int { if (n == 0) return 1; return n * f(n - 1); }\n"
+         "def g(int n) -> int { return f(n) * f(n + 1) - f(n); }\n"
+         "def s(float x) -> float { return sin(x) + f(3); } qubit q; rx(f(4)) q; rx(g(3)) q; "
+         "rx(s(0.5)) q;",
+     STD "qubit q; rx(24) q; rx(138) q; rx(sin(0.5) + 6) q;"},
     {STD "def set(mutable array[int, #dim = 1] a, readonly array[int, 2] b) { a[0] = b[1]; }\n"
          "array[int, 2] a = {1, 2}; array[int, 2] b = {7, 8}; set(a, b); qubit q; rx(a[0]) q;",
      STD "qubit q; rx(8) q;"},
