@@ -81,12 +81,12 @@ static int text_level(const struct qasm_node *n) {
     }
 }
 
-/* Stops when the text is longer than an expression may be. */
+/* Stops, without reading the rest, when the text is longer or deeper than an expression may be. */
 static void put_node(const struct qasm_reader *r, uint32_t i, int least, unsigned depth,
                      struct qr_buf *to) {
     const struct qasm_node *n = &r->nodes[i];
     int level = text_level(n);
-    if (to->n > QR_EXPRESSION_BYTES || depth > QR_QASM_DEPTH) {
+    if (to->overflow || to->n > QR_EXPRESSION_BYTES || depth > QR_QASM_DEPTH) {
         to->overflow = true;
         return;
     }
@@ -136,8 +136,10 @@ enum qr_code qasm_angle(struct qasm_reader *r, uint32_t token, struct qasm_value
                                  : QR_OK;
         qr_buf_free(&text);
         if (!fits)
-            return qasm_fail(r, token, "the angle's expression exceeds %d bytes; simplify it",
-                             QR_EXPRESSION_BYTES);
+            return qasm_fail(r, token,
+                             "the angle's expression exceeds %d bytes or nests more than %d "
+                             "operations; simplify it",
+                             QR_EXPRESSION_BYTES, QR_QASM_DEPTH);
         if (code) return qasm_fail(r, token, "%s", r->err->msg);
         r->nodes[v.node].has_arg = true;
     }

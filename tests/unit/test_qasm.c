@@ -596,6 +596,10 @@ static const struct {
     {"input float x; input float x_; qubit q;", "column 28", "input is named 'x_' too", true},
     {"input float w; qubit q; float v = w; for int i in [0:60] { v = v + v; } U(v, 0, 0) q;",
      "column 73", "exceeds 1024 bytes", false},
+    {"input float w; qubit q; float v = w; for int i in [0:100] { v = v + v; } U(v, 0, 0) q;",
+     "column 74", "nests more than 100 operations", false},
+    {"input float w; qubit q; float v = w; for int i in [0:999] { v = v * v + v; } U(v, 0, 0) q;",
+     "column 78", "nests more than 100 operations", false},
 };
 
 static void errors(void) {
