@@ -88,7 +88,8 @@ void qr_gate_list_add_phase(struct qr_gate_list *to, const struct qr_qubits *con
 /* Replaces the gates from number `from` on by their inverse: backwards, each inverted. */
 void qr_gate_list_invert(struct qr_gate_list *l, size_t from);
 /* Replaces them by a power. An integer repeats them (negative: their inverse); a fraction is taken
- * of one gate: the principal power of a constant one, that of the arguments of another.
+ * of one gate: the principal power of a constant one (negative: the inverse of that power), that of
+ * the arguments of another.
  *
  * Args:     most  number of gates that the power may have
  * Errors:   UNIMPLEMENTED: the fraction is not known; INVALID_ARGUMENT: too many gates. The message

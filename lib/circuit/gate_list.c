@@ -83,7 +83,8 @@ void qr_gate_list_invert(struct qr_gate_list *l, size_t from) {
 /* (-1, 1] */
 static double wrapped_half_turns(double t) { return t - 2 * ceil((t - 1) / 2); }
 
-/* The principal power, from the phases -pi < a <= pi of the eigenvalues of a constant gate. */
+/* The principal power, from the phases -pi < a <= pi of the eigenvalues of a constant gate; with
+ * power < 0 the inverse of that of -power. */
 static enum qr_code power_of_constant(struct qr_gate *g, double power, struct qr_err *err) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     if (!info->power)
@@ -97,18 +98,18 @@ static enum qr_code power_of_constant(struct qr_gate *g, double power, struct qr
         return qr_fail(err, QR_UNIMPLEMENTED,
                        "a fractional power of a global phase is not known; write its gates");
     g->args[0].scale = turn * power;
-    if (turn != 0) g->global_shift = even / turn;
+    if (turn != 0) g->global_shift = even != 0 ? even / turn : 0; /* not -0 */
     return QR_OK;
 }
 
 enum qr_code qr_gate_list_power(struct qr_gate_list *l, size_t from, double power, size_t most,
                                 struct qr_err *err) {
     size_t n = l->n - from;
-    if (power < 0) {
+    bool whole = power == floor(power);
+    if (whole && power < 0) {
         qr_gate_list_invert(l, from);
         power = -power;
     }
-    bool whole = power == floor(power);
     if (!n || power == 1) return QR_OK;
     struct qr_gate *g = &l->gates[from];
     if (n == 1 && !whole && g->n_args && g->args[g->n_args - 1].kind == QR_ARG_CONSTANT)

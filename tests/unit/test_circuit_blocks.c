@@ -83,6 +83,8 @@ static const char *const equal[][2] = {
     {"{\"repeat\": 2, \"index\": \"z\", \"gates\": [" POWER("\"z+1\"", "$") "]}", "$, $, $"},
     {ADJOINT("$, {\"gate\": \"S\", \"qubits\": [0]}"),
      "{\"gate\": \"Sdg\", \"qubits\": [0]}, " ADJOINT("$")},
+    {"$, " POWER("-0.5", "{\"gate\": \"Z\", \"qubits\": [0]}"),
+     "$, {\"gate\": \"Sdg\", \"qubits\": [0]}"},
 };
 
 /* Patterns on two more qubits c and d, with the state of the second where both have these values

@@ -201,6 +201,14 @@ static const char *const equal_matrix_texts[][2] = {
     {"rc3x " D ";", "h q[3]; t q[3]; cx q[2], q[3]; tdg q[3]; h q[3]; cx q[0], q[3]; t q[3]; "
                     "cx q[1], q[3]; tdg q[3]; cx q[0], q[3]; t q[3]; cx q[1], q[3]; tdg q[3]; "
                     "h q[3]; t q[3]; cx q[2], q[3]; tdg q[3]; h q[3];"},
+    {"ctrl @ pow(-0.5) @ z " B ";", "ctrl @ U(0, 0, -pi/2) " B ";"},
+    {"ctrl @ pow(-0.25) @ x " B ";", "ctrl @ inv @ pow(0.25) @ x " B ";"},
+    {"ctrl @ pow(-1.5) @ y " B ";", "ctrl @ inv @ pow(1.5) @ y " B ";"},
+    {"negctrl @ pow(-2.5) @ h " B ";", "negctrl @ inv @ pow(2.5) @ h " B ";"},
+    {"pow(-0.3) @ ctrl @ z " B ";", "inv @ pow(0.3) @ ctrl @ z " B ";"},
+    {"ctrl @ pow(-0.5) @ pow(-0.5) @ z " B ";", "ctrl @ pow(0.25) @ z " B ";"},
+    {"ctrl @ inv @ pow(-0.5) @ z " B ";", "ctrl @ s " B ";"},
+    {"ctrl @ pow(-0.5) @ rx(3*pi) " B ";", "ctrl @ rx(pi/2) " B ";"},
     {"ctrl @ negctrl(2) @ ctrl @ x q[0], q[1], q[2], q[3], q[4];",
      "x q[1]; x q[2]; ctrl(4) @ x q[0], q[1], q[2], q[3], q[4]; x q[1]; x q[2];"},
 };
