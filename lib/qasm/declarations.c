@@ -345,6 +345,15 @@ static enum qr_code declare_input(struct qasm_reader *r) {
 
 /* ---- aliases and assignments ---- */
 
+/* Whether the selections have an entry in common. */
+static bool overlap(const struct qasm_reader *r, const struct qasm_selection *a,
+                    const struct qasm_selection *b) {
+    for (uint32_t i = 0; i < a->n; i++)
+        for (uint32_t k = 0; k < b->n; k++)
+            if (r->pool[a->first + i] == r->pool[b->first + k]) return true;
+    return false;
+}
+
 /* let name = q[0:1] ++ r; */
 static enum qr_code declare_alias(struct qasm_reader *r) {
     struct qasm_symbol s = {.kind = QASM_QUBITS};
@@ -361,6 +370,10 @@ static enum qr_code declare_alias(struct qasm_reader *r) {
         if (part.qubits != s.items.qubits || part.type != s.items.type || part.n_dims > 1)
             return qasm_fail(
                 r, at, "this cannot be joined with what precedes it; join registers of one type");
+        r->steps += (uint64_t)s.items.n * part.n / 16;
+        QR_TRY(qasm_bounded(r, at));
+        if (overlap(r, &s.items, &part))
+            return qasm_fail(r, at, "a register cannot be joined with a part of itself; remove it");
         uint32_t to = qasm_pool_add(r, s.items.n + part.n);
         memcpy(r->pool + to, r->pool + s.items.first, s.items.n * sizeof *r->pool);
         memcpy(r->pool + to + s.items.n, r->pool + part.first, part.n * sizeof *r->pool);
