@@ -208,7 +208,8 @@ enum qr_code qasm_convert(struct qasm_reader *r, uint32_t token, enum qasm_type 
 static enum qr_code divide_whole(struct qasm_reader *r, uint32_t token, unsigned op, int64_t a,
                                  int64_t b, int64_t *ret) {
     if (b == 0) return qasm_fail(r, token, "division by zero; correct the divisor");
-    if (b == -1) return qasm_fail(r, token, "division by -1; write a minus sign");
+    if (a == INT64_MIN && b == -1)
+        return qasm_fail(r, token, "the integer exceeds 64 bits; use float");
     *ret = op == '/' ? a / b : a % b;
     return QR_OK;
 }
@@ -306,6 +307,14 @@ enum qr_code qasm_binary(struct qasm_reader *r, uint32_t token, unsigned op, str
     /* Numbers of OpenQASM 2 are real. */
     if (whole && !(r->version == 2 && op == '/') && !(op == QASM_POWER && b.whole < 0))
         return whole_binary(r, token, op, a.whole, b.whole, &ret->whole);
+    if (op == '%' && !symbolic) {
+        double x = qasm_number(a), y = qasm_number(b);
+        if (y == 0) return qasm_fail(r, token, "division by zero; correct the divisor");
+        *ret = qasm_real(x - y * trunc(x / y));
+        return isfinite(ret->real)
+                   ? QR_OK
+                   : qasm_fail(r, token, "the result is not a finite number; correct the operands");
+    }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].op == op) return apply_operation(r, token, known[i].meaning, a, b, ret);
     return symbolic ? qasm_refuse(r, token,
@@ -351,13 +360,8 @@ static enum qr_code whole_function(struct qasm_reader *r, uint32_t token, const 
         *ret = qasm_whole(__builtin_popcountll((unsigned long long)bits));
         return QR_OK;
     }
-    if (mod && v[0].kind == QASM_WHOLE && v[1].kind == QASM_WHOLE && v[1].whole > 0) {
-        *ret = qasm_whole((v[0].whole % v[1].whole + v[1].whole) % v[1].whole);
-        return QR_OK;
-    }
-    double a = qasm_number(v[0]), b = mod ? qasm_number(v[1]) : 1;
-    if (b == 0) return qasm_fail(r, token, "division by zero; correct the divisor");
-    *ret = qasm_real(mod ? a - b * floor(a / b) : floor_of ? floor(a) : ceil(a));
+    if (mod) return qasm_binary(r, token, '%', v[0], v[1], ret);
+    *ret = qasm_real(floor_of ? floor(qasm_number(*v)) : ceil(qasm_number(*v)));
     return QR_OK;
 }
 

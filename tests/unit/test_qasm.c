@@ -269,6 +269,9 @@ static const char *const equal_texts[][2] = {
      STD "qubit[4] q; x q[1]; x q[2];"},
     {STD "uint[4] m = 5; qubit[4] q; m[1] = 1; m <<= 1; for int i in [0:3] if (bool(m[i])) x q[i];",
      STD "qubit[4] q; x q[1]; x q[2]; x q[3];"},
+    {STD "qubit q; rx(mod(-7, 3)) q; rx(-7 % 3) q; rx(mod(7, -1)) q; rx(mod(-7.5, 2)) q; "
+         "rx(-7.5 % 2) q; rx(-8 / -1) q;",
+     STD "qubit q; rx(-1) q; rx(-1) q; rx(0) q; rx(-1.5) q; rx(-1.5) q; rx(8) q;"},
     {STD "array[float, 2, 2] m = {{1, 2}, {3, 4}}; array[float, 2] r = m[1]; m[0] = r; qubit q; "
          "rx(m[0, 1] + sizeof(m, 1) + m[1][0]) q;",
      STD "qubit q; rx(9) q;"},
@@ -596,6 +599,7 @@ static const struct {
      "by a variable", true},
     {STD "qubit q; bit c = measure q; for int i in [0:2] { if (c) break; }", "column 74",
      "a jump or declaration depends on a measured bit", true},
+    {STD "qubit q; rx(7.5 % 0) q;", "column 41", "division by zero", false},
     {STD "qubit[3] q; let a = q ++ q; x a;", "column 50", "with a part of itself", false},
     {STD "qubit[3] q; let a = q[0:1] ++ q[2] ++ q[-2]; x a;", "column 63", "with a part of itself",
      false},
