@@ -199,7 +199,8 @@ enum qr_code qasm_convert(struct qasm_reader *r, uint32_t token, enum qasm_type 
     }
     if (v.kind == QASM_REAL && fabs(v.real) < 0x1p62) v = qasm_whole((int64_t)v.real);
     QR_TRY(qasm_integer(r, token, v, "the value", INT64_MIN, INT64_MAX, &v.whole));
-    *ret = qasm_whole(wrapped_whole(v.whole, type, type == QASM_BIT && !width ? 1 : width));
+    v.whole = wrapped_whole(v.whole, type, type == QASM_BIT && !width ? 1 : width);
+    *ret = qasm_typed(v.whole, type, type == QASM_INT ? 0 : width > 64 ? 64 : width);
     return QR_OK;
 }
 
@@ -214,38 +215,62 @@ static enum qr_code divide_whole(struct qasm_reader *r, uint32_t token, unsigned
     return QR_OK;
 }
 
-static enum qr_code power_whole(struct qasm_reader *r, uint32_t token, int64_t a, int64_t b,
-                                int64_t *ret) {
+/* Returns whether the power exceeds 64 bits, the lowest of which are *ret. */
+static bool power_whole(int64_t a, int64_t b, int64_t *ret) {
     bool over = false;
     int64_t v = 1;
-    for (uint64_t n = (uint64_t)b; n && !over; n >>= 1) {
-        if (n & 1) over = __builtin_mul_overflow(v, a, &v);
-        if (n > 1 && !over) over = __builtin_mul_overflow(a, a, &a);
+    for (uint64_t n = (uint64_t)b; n; n >>= 1) {
+        if (n & 1) over |= __builtin_mul_overflow(v, a, &v);
+        if (n > 1) over |= __builtin_mul_overflow(a, a, &a);
     }
     *ret = v;
-    return over ? qasm_fail(r, token, "the integer exceeds 64 bits; use float") : QR_OK;
+    return over;
 }
 
-static enum qr_code whole_binary(struct qasm_reader *r, uint32_t token, unsigned op, int64_t a,
-                                 int64_t b, int64_t *ret) {
+static enum qr_code fail_wide(struct qasm_reader *r, uint32_t token) {
+    return qasm_refuse(r, token, "the result exceeds 63 bits; use fewer bits");
+}
+
+/* The type of the result: shifts keep that of the left operand, logic that of the wider one where
+ * the result fits; sums of uint of one width have this width. */
+static struct qasm_value typed_result(unsigned op, struct qasm_value a, struct qasm_value b,
+                                      int64_t v) {
+    bool shift = op == QASM_LEFT || op == QASM_RIGHT, logic = op == '&' || op == '|' || op == '^';
+    if (logic && a.type == b.type && a.width == b.width)
+        return qasm_typed(v, (enum qasm_type)a.type, a.width);
+    const struct qasm_value *of = !logic || a.width >= b.width ? &a : &b;
+    bool typed = shift || (logic && (of->width > 63 || v >> of->width == 0)) ||
+                 (a.type == QASM_UINT && b.type == QASM_UINT && a.width == b.width);
+    return typed && of->width ? qasm_typed(wrapped_whole(v, QASM_UINT, of->width),
+                                           (enum qasm_type)of->type, of->width)
+                              : qasm_whole(v);
+}
+
+static enum qr_code whole_binary(struct qasm_reader *r, uint32_t token, unsigned op,
+                                 struct qasm_value left, struct qasm_value right,
+                                 struct qasm_value *ret) {
     bool over = false;
-    int64_t v = 0;
+    int64_t a = left.whole, b = right.whole, v = 0;
     switch (op) {
     case '+': over = __builtin_add_overflow(a, b, &v); break;
     case '-': over = __builtin_sub_overflow(a, b, &v); break;
     case '*': over = __builtin_mul_overflow(a, b, &v); break;
     case '/':
-    case '%': return divide_whole(r, token, op, a, b, ret);
-    case QASM_POWER: return power_whole(r, token, a, b, ret);
-    case QASM_LEFT: v = b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b); break;
+    case '%': QR_TRY(divide_whole(r, token, op, a, b, &v)); break;
+    case QASM_POWER: over = power_whole(a, b, &v); break;
+    case QASM_LEFT:
+        v = b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b);
+        if (left.width > 63) return fail_wide(r, token);
+        break;
     case QASM_RIGHT: v = b < 0 || b > 63 ? 0 : a >> b; break;
     case '&': v = a & b; break;
     case '|': v = a | b; break;
     case '^': v = a ^ b; break;
     default: return qasm_fail(r, token, "this operator is unknown");
     }
-    *ret = v;
-    return over ? qasm_fail(r, token, "the integer exceeds 64 bits; use float") : QR_OK;
+    *ret = typed_result(op, left, right, v);
+    return over && !ret->width ? qasm_fail(r, token, "the integer exceeds 64 bits; use float")
+                               : QR_OK;
 }
 
 /* Comparisons and logic; false: op is none of these. */
@@ -306,7 +331,7 @@ enum qr_code qasm_binary(struct qasm_reader *r, uint32_t token, unsigned op, str
     if (!symbolic && compare_values(op, qasm_number(a), qasm_number(b), &ret->whole)) return QR_OK;
     /* Numbers of OpenQASM 2 are real. */
     if (whole && !(r->version == 2 && op == '/') && !(op == QASM_POWER && b.whole < 0))
-        return whole_binary(r, token, op, a.whole, b.whole, &ret->whole);
+        return whole_binary(r, token, op, a, b, ret);
     if (op == '%' && !symbolic) {
         double x = qasm_number(a), y = qasm_number(b);
         if (y == 0) return qasm_fail(r, token, "division by zero; correct the divisor");
@@ -332,7 +357,7 @@ enum qr_code qasm_unary(struct qasm_reader *r, uint32_t token, unsigned op, stru
         return QR_OK;
     }
     if (op == '-' && a.kind == QASM_WHOLE && a.whole != INT64_MIN) {
-        ret->whole = -a.whole;
+        *ret = qasm_whole(-a.whole);
         return QR_OK;
     }
     if (op == '-') return apply_operation(r, token, QR_EXPRESSION_NEGATE, a, a, ret);
@@ -342,7 +367,9 @@ enum qr_code qasm_unary(struct qasm_reader *r, uint32_t token, unsigned op, stru
         return QR_OK;
     }
     QR_TRY(qasm_integer(r, token, a, "the operand of ~", INT64_MIN, INT64_MAX, &a.whole));
-    *ret = qasm_whole(~a.whole);
+    unsigned width = a.type == QASM_BIT && !a.width ? 1 : a.width;
+    if (width > 63) return fail_wide(r, token);
+    *ret = qasm_typed(wrapped_whole(~a.whole, QASM_UINT, width), (enum qasm_type)a.type, a.width);
     return QR_OK;
 }
 

@@ -373,7 +373,7 @@ static enum qr_code read_bits(struct qasm_reader *r, struct qasm_value *ret) {
             return qasm_fail(r, r->at, "a text of bits has 1 to 62 digits 0 and 1; correct it");
         v = 2 * v + (ch - '0');
     }
-    *ret = qasm_whole(v);
+    *ret = qasm_typed(v, QASM_BIT, n);
     qasm_next(r);
     return QR_OK;
 }
@@ -446,7 +446,7 @@ static enum qr_code read_variable(struct qasm_reader *r, struct qasm_value *ret)
     QR_TRY(qasm_select(r, &s));
     if (s.qubits) return qasm_fail(r, token, "this is a qubit; a number must be here");
     if (s.n_dims == 1 && s.type == QASM_BIT) {
-        *ret = qasm_whole(0);
+        *ret = qasm_typed(0, QASM_BIT, s.n > 63 ? 64 : s.n);
         for (uint32_t i = 0; i < s.n; i++) {
             struct qasm_value bit = known_value(r, r->pool[s.first + i]);
             if (bit.kind == QASM_UNKNOWN) *ret = s.n > 1 ? qasm_derived(bit) : bit;
@@ -459,6 +459,7 @@ static enum qr_code read_variable(struct qasm_reader *r, struct qasm_value *ret)
     }
     if (s.n_dims) return qasm_fail(r, token, "this is an array; index one of its elements");
     *ret = known_value(r, r->pool[s.first]);
+    if (s.type == QASM_BIT && ret->kind == QASM_WHOLE) ret->type = QASM_BIT;
     if (!qasm_skip(r, '[')) return QR_OK;
     int64_t bit, all;
     QR_TRY(read_integer(r, "the number of a bit", 0, 62, &bit));
@@ -468,7 +469,7 @@ static enum qr_code read_variable(struct qasm_reader *r, struct qasm_value *ret)
         return QR_OK;
     }
     QR_TRY(qasm_integer(r, token, *ret, "the variable", INT64_MIN, INT64_MAX, &all));
-    *ret = qasm_whole(all >> bit & 1);
+    *ret = qasm_typed(all >> bit & 1, QASM_BIT, 0);
     return QR_OK;
 }
 

@@ -76,6 +76,7 @@ struct qasm_name {
 
 /* ---- values ---- */
 
+enum qasm_type { QASM_BIT, QASM_BOOL, QASM_INT, QASM_UINT, QASM_FLOATING, QASM_ANGLE, QASM_VOID };
 enum qasm_value_kind {
     QASM_WHOLE, /* an integer, a bit, a truth value, bits */
     QASM_REAL,
@@ -90,8 +91,10 @@ struct qasm_value {
         uint32_t node;
         uint32_t result; /* UNKNOWN: 1 + a measurement's number; 0: of which is not known */
     };
-    bool derived;   /* UNKNOWN: depends on the result, but is another value */
-    uint32_t table; /* UNKNOWN: 1 + the table of its values; 0: none */
+    bool derived; /* UNKNOWN: depends on the result, but is another value */
+    /* WHOLE: BIT, of `width` bits (0: single, at most 64), UINT, or INT; width of INT: 0 */
+    uint8_t type, width; /* enum qasm_type */
+    uint32_t table;      /* UNKNOWN: 1 + the table of its values; 0: none */
 };
 
 /* The values of a variable for each value of some results. */
@@ -119,7 +122,6 @@ struct qasm_node {
 
 /* ---- symbols ---- */
 
-enum qasm_type { QASM_BIT, QASM_BOOL, QASM_INT, QASM_UINT, QASM_FLOATING, QASM_ANGLE, QASM_VOID };
 enum qasm_symbol_kind { QASM_VARIABLE, QASM_QUBITS, QASM_GATE, QASM_SUBROUTINE };
 enum { QASM_DIMENSIONS = 7, QASM_INPUT_ELEMENTS = 1 << 10 };
 
@@ -260,10 +262,14 @@ QR_MUST_CHECK enum qr_code qasm_enter(struct qasm_reader *r, uint32_t token);
 /* ---- arithmetic.c ---- */
 
 static inline struct qasm_value qasm_whole(int64_t v) {
-    return (struct qasm_value){.kind = QASM_WHOLE, .whole = v};
+    return (struct qasm_value){.kind = QASM_WHOLE, .whole = v, .type = QASM_INT};
+}
+static inline struct qasm_value qasm_typed(int64_t v, enum qasm_type type, unsigned width) {
+    return (struct qasm_value){
+        .kind = QASM_WHOLE, .whole = v, .type = (uint8_t)type, .width = (uint8_t)width};
 }
 static inline struct qasm_value qasm_real(double v) {
-    return (struct qasm_value){.kind = QASM_REAL, .real = v};
+    return (struct qasm_value){.kind = QASM_REAL, .real = v, .type = QASM_FLOATING};
 }
 static inline double qasm_number(struct qasm_value v) {
     return v.kind == QASM_WHOLE ? (double)v.whole : v.real;

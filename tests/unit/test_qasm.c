@@ -269,6 +269,15 @@ static const char *const equal_texts[][2] = {
      STD "qubit[4] q; x q[1]; x q[2];"},
     {STD "uint[4] m = 5; qubit[4] q; m[1] = 1; m <<= 1; for int i in [0:3] if (bool(m[i])) x q[i];",
      STD "qubit[4] q; x q[1]; x q[2]; x q[3];"},
+    {STD "qubit q; bit[8] a = \"10001111\"; if ((a << 1) == \"00011110\") x q; rx(a >> 4) q; "
+         "rx(~a) q; rx(~(a ^ 15)) q; rx(~a[0]) q; rx(~(a[0] ^ a[4])) q; rx(a[0] << 3 | a[1]) q; "
+         "rx(~bit[2](1)) q;",
+     STD "qubit q; x q; rx(8) q; rx(112) q; rx(127) q; rx(0) q; rx(0) q; rx(9) q; rx(2) q;"},
+    {STD "qubit q; uint[4] a = 3; uint[4] b = 14; if (~a == 12) x q; "
+         "rx(popcount(~a) + uint[8](~a)) q; rx(a + b) q; rx(a - b) q; rx(b * b) q; rx(b ** a) q; "
+         "rx(b << 2) q; rx(b + 2) q; rx(-a) q;",
+     STD "qubit q; x q; rx(14) q; rx(1) q; rx(5) q; rx(4) q; rx(8) q; rx(8) q; rx(16) q; "
+         "rx(-3) q;"},
     {STD "qubit q; rx(mod(-7, 3)) q; rx(-7 % 3) q; rx(mod(7, -1)) q; rx(mod(-7.5, 2)) q; "
          "rx(-7.5 % 2) q; rx(-8 / -1) q;",
      STD "qubit q; rx(-1) q; rx(-1) q; rx(0) q; rx(-1.5) q; rx(-1.5) q; rx(8) q;"},
@@ -401,6 +410,10 @@ static void measured_bits(void) {
          "{\"if\":[0,1],\"gates\":[H]},{\"if\":[0],\"gates\":[X]}"},
         {"if (c[0] ^ c[1]) x q[2];", "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},"
                                      "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
+        {"if (~c == 1) x q[2];", "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]}"},
+        {"if (c << 1 == 2) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]},"
+                                     "{\"if\":[0,1],\"gates\":[X]}"},
+        {"if (~c[0]) x q[2];", "{\"if\":[0],\"if_values\":[0],\"gates\":[X]}"},
         {"if (c[0] && false) x q[2]; if (c[0] || true) h q[2]; if (c[1]) x q[2];",
          "H,{\"if\":[1],\"gates\":[X]}"},
         {"switch (c) { case 2 { x q[2]; } default { h q[2]; } }",
@@ -599,6 +612,7 @@ static const struct {
      "by a variable", true},
     {STD "qubit q; bit c = measure q; for int i in [0:2] { if (c) break; }", "column 74",
      "a jump or declaration depends on a measured bit", true},
+    {STD "qubit q; bit[70] a; if (~a == 0) x q;", "column 49", "exceeds 63 bits", true},
     {STD "qubit q; rx(7.5 % 0) q;", "column 41", "division by zero", false},
     {STD "qubit[3] q; let a = q ++ q; x a;", "column 50", "with a part of itself", false},
     {STD "qubit[3] q; let a = q[0:1] ++ q[2] ++ q[-2]; x a;", "column 63", "with a part of itself",
