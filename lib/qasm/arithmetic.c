@@ -180,6 +180,16 @@ static int64_t wrapped_whole(int64_t v, enum qasm_type type, unsigned width) {
     return (int64_t)low;
 }
 
+/* An angle in [0, 2 pi); of n > 0 bits: the nearest multiple of 2 pi / 2^n, ties to even. */
+static struct qasm_value wrapped_angle(double v, unsigned n) {
+    double turns = v / (2 * M_PI);
+    if (n) turns = ldexp(rint(ldexp(turns, (int)n)), -(int)n);
+    if (n || turns < 0 || turns >= 1) turns -= floor(turns), v = turns * (2 * M_PI);
+    struct qasm_value ret = qasm_real(turns < 1 ? v : 0);
+    ret.type = QASM_ANGLE, ret.width = (uint8_t)n;
+    return ret;
+}
+
 enum qr_code qasm_convert(struct qasm_reader *r, uint32_t token, enum qasm_type type,
                           unsigned width, struct qasm_value v, struct qasm_value *ret) {
     *ret = v;
@@ -188,7 +198,15 @@ enum qr_code qasm_convert(struct qasm_reader *r, uint32_t token, enum qasm_type 
         return QR_OK;
     }
     if (type == QASM_FLOATING || type == QASM_ANGLE) {
-        if (v.kind == QASM_WHOLE) *ret = qasm_real((double)v.whole);
+        if (v.kind == QASM_SYMBOLIC) return QR_OK;
+        bool pattern = type == QASM_ANGLE && v.kind == QASM_WHOLE && v.type == QASM_BIT && v.width;
+        if (pattern && (v.width != width || width > 63))
+            return qasm_fail(r, token, "only angle[%u] takes %u bits; convert them to it", v.width,
+                             v.width);
+        double number = qasm_number(v);
+        if (pattern) number = ldexp(number, -(int)width) * (2 * M_PI);
+        *ret =
+            type == QASM_ANGLE ? wrapped_angle(number, width > 63 ? 0 : width) : qasm_real(number);
         return QR_OK;
     }
     bool truth = false;
@@ -196,6 +214,12 @@ enum qr_code qasm_convert(struct qasm_reader *r, uint32_t token, enum qasm_type 
         QR_TRY(qasm_truth(r, token, v, &truth));
         *ret = qasm_whole(truth);
         return QR_OK;
+    }
+    if (v.kind == QASM_REAL && v.type == QASM_ANGLE) {
+        if (type != QASM_BIT || !width || width != v.width)
+            return qasm_fail(
+                r, token, "only angle[n] is converted to bits, and only to bit[n]; do so before");
+        v.real = rint(ldexp(v.real / (2 * M_PI), (int)width));
     }
     if (v.kind == QASM_REAL && fabs(v.real) < 0x1p62) v = qasm_whole((int64_t)v.real);
     QR_TRY(qasm_integer(r, token, v, "the value", INT64_MIN, INT64_MAX, &v.whole));

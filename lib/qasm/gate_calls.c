@@ -68,7 +68,7 @@ static enum qr_code read_angles(struct qasm_reader *r, struct gate_call *call) {
         uint32_t token = r->at;
         QR_TRY(qasm_expression(r, &v));
         if (v.kind == QASM_UNKNOWN) return qasm_need(r, token, v, "the angle");
-        QR_TRY(qasm_convert(r, token, QASM_ANGLE, 0, v, &v));
+        QR_TRY(qasm_convert(r, token, QASM_FLOATING, 0, v, &v));
         uint32_t cell = qasm_cells_add(r, 1);
         r->cells[cell] = v;
         call->n_angles++;

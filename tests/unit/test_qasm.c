@@ -278,6 +278,14 @@ static const char *const equal_texts[][2] = {
          "rx(b << 2) q; rx(b + 2) q; rx(-a) q;",
      STD "qubit q; x q; rx(14) q; rx(1) q; rx(5) q; rx(4) q; rx(8) q; rx(8) q; rx(16) q; "
          "rx(-3) q;"},
+    {STD
+     "qubit[2] q; angle a = pi; a = a + pi; crx(a) q[0], q[1]; angle[4] b = 9 * (pi / 8); "
+     "rx(b) q[0]; if (bit[4](b) == \"1001\") x q; rx(uint[4](bit[4](b))) q[0]; "
+     "angle[2] c = -0.3; rx(c) q[0]; angle[8] d = 127 * pi / 256; rx(d) q[0]; "
+     "rx(angle[4](\"1100\")) q[0]; rx(angle(-pi / 2)) q[0]; rx(-0.5) q[0]; b += pi; rx(b) q[0];",
+     STD "qubit[2] q; crx(0) q[0], q[1]; rx(9 * (pi / 8)) q[0]; x q; rx(9) q[0]; rx(0) q[0]; "
+         "rx(pi / 2) q[0]; rx(3 * pi / 2) q[0]; rx(3 * pi / 2) q[0]; rx(-0.5) q[0]; "
+         "rx(pi / 8) q[0];"},
     {STD "qubit q; rx(mod(-7, 3)) q; rx(-7 % 3) q; rx(mod(7, -1)) q; rx(mod(-7.5, 2)) q; "
          "rx(-7.5 % 2) q; rx(-8 / -1) q;",
      STD "qubit q; rx(-1) q; rx(-1) q; rx(0) q; rx(-1.5) q; rx(-1.5) q; rx(8) q;"},
@@ -613,6 +621,9 @@ static const struct {
     {STD "qubit q; bit c = measure q; for int i in [0:2] { if (c) break; }", "column 74",
      "a jump or declaration depends on a measured bit", true},
     {STD "qubit q; bit[70] a; if (~a == 0) x q;", "column 49", "exceeds 63 bits", true},
+    {STD "qubit q; angle[4] a = pi; bit[5] b = a;", "column 62", "only to bit[n]", false},
+    {STD "qubit q; angle[4] a = pi; rx(uint[4](a)) q;", "column 54", "only to bit[n]", false},
+    {STD "qubit q; rx(angle[4](\"101\")) q;", "column 37", "only angle[3] takes 3 bits", false},
     {STD "qubit q; rx(7.5 % 0) q;", "column 41", "division by zero", false},
     {STD "qubit[3] q; let a = q ++ q; x a;", "column 50", "with a part of itself", false},
     {STD "qubit[3] q; let a = q[0:1] ++ q[2] ++ q[-2]; x a;", "column 63", "with a part of itself",
