@@ -156,6 +156,10 @@ enum qr_code qasm_integer(struct qasm_reader *r, uint32_t token, struct qasm_val
         return qasm_refuse(r, token, "%s depends on a free symbol; only angles may", what);
     if (v.kind == QASM_REAL && v.real == rint(v.real) && fabs(v.real) < 0x1p62)
         v = qasm_whole((int64_t)v.real);
+    if (v.kind != QASM_WHOLE && fabs(v.real) >= 0x1p62)
+        return qasm_refuse(r, token,
+                           "%s is %.10g, too large for an integer here; use a smaller one", what,
+                           v.real);
     if (v.kind != QASM_WHOLE)
         return qasm_fail(r, token, "%s is %.10g; it must be an integer", what, v.real);
     if (v.whole < low || v.whole > high)
@@ -223,6 +227,9 @@ enum qr_code qasm_convert(struct qasm_reader *r, uint32_t token, enum qasm_type 
     }
     if (v.kind == QASM_REAL && fabs(v.real) < 0x1p62) v = qasm_whole((int64_t)v.real);
     QR_TRY(qasm_integer(r, token, v, "the value", INT64_MIN, INT64_MAX, &v.whole));
+    if (type == QASM_UINT && (!width || width > 63) && v.whole < 0)
+        return qasm_refuse(r, token,
+                           "a uint of 64 bits is limited to 0 to 2^63 - 1; use fewer bits");
     v.whole = wrapped_whole(v.whole, type, type == QASM_BIT && !width ? 1 : width);
     *ret = qasm_typed(v.whole, type, type == QASM_INT ? 0 : width > 64 ? 64 : width);
     return QR_OK;
@@ -284,7 +291,7 @@ static enum qr_code whole_binary(struct qasm_reader *r, uint32_t token, unsigned
     case QASM_POWER: over = power_whole(a, b, &v); break;
     case QASM_LEFT:
         v = b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b);
-        if (left.width > 63) return fail_wide(r, token);
+        if (left.width > 63 || (left.type == QASM_UINT && v < 0)) return fail_wide(r, token);
         break;
     case QASM_RIGHT: v = b < 0 || b > 63 ? 0 : a >> b; break;
     case '&': v = a & b; break;
@@ -392,7 +399,7 @@ enum qr_code qasm_unary(struct qasm_reader *r, uint32_t token, unsigned op, stru
     }
     QR_TRY(qasm_integer(r, token, a, "the operand of ~", INT64_MIN, INT64_MAX, &a.whole));
     unsigned width = a.type == QASM_BIT && !a.width ? 1 : a.width;
-    if (width > 63) return fail_wide(r, token);
+    if (width > 63 || (a.type == QASM_UINT && !width)) return fail_wide(r, token);
     *ret = qasm_typed(wrapped_whole(~a.whole, QASM_UINT, width), (enum qasm_type)a.type, a.width);
     return QR_OK;
 }

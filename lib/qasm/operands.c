@@ -330,7 +330,7 @@ static enum qr_code read_integer_literal(struct qasm_reader *r, struct qasm_valu
         unsigned digit = digit_of(*p);
         if (*p == '_') continue;
         if (digit >= base) return qasm_fail(r, r->at, "this is no integer; correct its digits");
-        if (v > (INT64_MAX - 15) / base) {
+        if (v > (INT64_MAX - digit) / base) {
             if (base != 10) return qasm_fail(r, r->at, "the integer exceeds 64 bits; use float");
             double real;
             if (!qr_parse_double_n((const char *)r->text.p + t->at, t->bytes, &real))

@@ -289,6 +289,8 @@ static const char *const equal_texts[][2] = {
     {STD "qubit q; rx(mod(-7, 3)) q; rx(-7 % 3) q; rx(mod(7, -1)) q; rx(mod(-7.5, 2)) q; "
          "rx(-7.5 % 2) q; rx(-8 / -1) q;",
      STD "qubit q; rx(-1) q; rx(-1) q; rx(0) q; rx(-1.5) q; rx(-1.5) q; rx(8) q;"},
+    {STD "qubit q; int[64] a = 9223372036854775807; if (a - 0x7fff_ffff_ffff_fffe == 1) x q;",
+     STD "qubit q; x q;"},
     {STD "array[float, 2, 2] m = {{1, 2}, {3, 4}}; array[float, 2] r = m[1]; m[0] = r; qubit q; "
          "rx(m[0, 1] + sizeof(m, 1) + m[1][0]) q;",
      STD "qubit q; rx(9) q;"},
@@ -620,6 +622,11 @@ static const struct {
      "by a variable", true},
     {STD "qubit q; bit c = measure q; for int i in [0:2] { if (c) break; }", "column 74",
      "a jump or declaration depends on a measured bit", true},
+    {STD "qubit q; uint[64] a = 1; a <<= 63;", "column 52", "exceeds 63 bits", true},
+    {STD "qubit q; uint a = 1; a = a - 2;", "column 50", "limited to 0 to 2^63 - 1", true},
+    {STD "qubit q; uint[64] a = 1; rx(~a) q;", "column 53", "exceeds 63 bits", true},
+    {STD "qubit q; uint[64] a = 18446744073709551615;", "column 47", "too large for an integer",
+     true},
     {STD "qubit q; bit[70] a; if (~a == 0) x q;", "column 49", "exceeds 63 bits", true},
     {STD "qubit q; angle[4] a = pi; bit[5] b = a;", "column 62", "only to bit[n]", false},
     {STD "qubit q; angle[4] a = pi; rx(uint[4](a)) q;", "column 54", "only to bit[n]", false},
