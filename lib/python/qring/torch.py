@@ -16,6 +16,7 @@ from typing import Any, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from ._function_set import CircuitNames, FunctionSet
 from ._library import FLOAT32, FLOAT64, lib
@@ -193,6 +194,17 @@ _is_transformed = getattr(torch._C, "_are_functorch_transforms_active", lambda: 
 _n_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 
 
+def _refuse_tangents(*tensors: Tensor) -> None:
+    """Raise in torch.func.jvp, which takes operators without a forward derivative as constant."""
+    unpack: Any = forward_ad.unpack_dual
+    for tensor in tensors:
+        if forward_ad._current_level >= 0 and unpack(tensor).tangent is not None:
+            raise NotImplementedError(
+                "cannot differentiate a circuit in forward mode: qring has derivatives in reverse "
+                "mode only; use backward() or torch.autograd.grad"
+            )
+
+
 def _lanes(tensor: Tensor, dim: int | None, size: int) -> Tensor:
     """Return the tensor with the axis of torch.vmap in front."""
     return tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
@@ -237,7 +249,10 @@ def _call(functions: FunctionSet, number: int, weights: Tensor, inputs: Tensor |
     if rows.dim() != 2:
         rows = rows.reshape(math.prod(rows.shape[:-1]), n_inputs)
     ret: Tensor
-    if torch.compiler.is_compiling() or _is_transformed() or _n_modes():
+    compiling = torch.compiler.is_compiling()
+    if compiling or _is_transformed() or _n_modes():
+        if not compiling:
+            _refuse_tangents(on_cpu, rows)
         ret = torch.ops.qring.expval(on_cpu, rows, number, n_outputs, by_inputs)
     else:
         ret = _Eager.apply(on_cpu, rows, functions, number, by_inputs)

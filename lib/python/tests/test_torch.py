@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,6 +141,19 @@ def test_a_circuit_without_inputs() -> None:
     values.sum().backward()
     w = float(layer.weight.detach()[0])
     assert abs(float(layer.weight.grad[0]) - (np.cos(w) - np.sin(w))) < 1e-5
+
+
+@pytest.mark.parametrize("transform", [torch.func.jacfwd, torch.func.linearize])
+def test_forward_mode_is_refused(transform: Any) -> None:
+    layer = qring.torch.Layer(qring.Circuit(1).rx("x[0]", 0).ry("w", 0), "Z0").double()
+    inputs, weight = torch.tensor([[0.3]]).double(), torch.tensor([0.7]).double()
+
+    def by_weight(w: torch.Tensor) -> Any:
+        return torch.func.functional_call(layer, {"weight": w}, (inputs,)).sum()
+
+    for function, at in ((by_weight, weight), (lambda x: layer(x).sum(), inputs)):
+        with pytest.raises(NotImplementedError, match="forward mode"):
+            transform(function, *((at,) if transform is torch.func.linearize else ()))(at)
 
 
 def test_vmap_over_inputs_and_weights() -> None:
