@@ -179,8 +179,7 @@ static enum qr_code copy_stdin_job(struct qr_err *err) {
     return QR_OK;
 }
 
-/* Reports the checkpoint of an earlier run, from which training resumes or which is the result, or
- * that OUT has another run's result. */
+/* Reports the checkpoint of an earlier run, from which training resumes or which is the result. */
 static enum qr_code load_checkpoint(struct run_command *r, const struct qr_outputs *outputs,
                                     const struct qr_workload *load, struct qr_err *err) {
     uint64_t epochs = r->settings.epochs > 0 ? (uint64_t)r->settings.epochs : r->job->train.epochs;
@@ -191,17 +190,15 @@ static enum qr_code load_checkpoint(struct run_command *r, const struct qr_outpu
     qr_auto(qr_buf_free) struct qr_buf text = {0};
     enum qr_code code = qr_run_checkpoints_load(url, outputs->dir, load, epochs, &start, err);
     unsigned long long step = start.state.step, epoch = start.state.epoch;
-    if (code == QR_OK)
-        code = qr_run_checkpoints_check_epochs(url, outputs->dir, load, epochs, &start, err);
     qr_run_checkpoints_warn(&start.notes, qr_command_log());
     if (code == QR_OK && start.differs.n)
         fprintf(r->text_out, "%s\n", qr_buf_string(&start.differs));
-    if (code == QR_OK && start.found == QR_FOUND_STATE)
+    if (start.found == QR_FOUND_STATE)
         qr_buf_printf(
             &text,
             "resuming from step %llu of %llu, %llu epochs finished (%s; --fresh starts over)\n",
             step, planned, epoch, url);
-    r->trained = code == QR_OK && start.found == QR_FOUND_DONE;
+    r->trained = start.found == QR_FOUND_DONE;
     if (r->trained)
         qr_buf_printf(
             &text, "already trained: %llu steps, %llu epochs, weights in %s; --fresh starts over\n",
@@ -301,7 +298,8 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     r->lock = QR_MOVE(outputs.lock);
     outputs.dir_was_there = true; /* keep it for the logs of the workers */
     print_plan(r, &load);
-    enum qr_code code = s->fresh ? QR_OK : load_checkpoint(r, &outputs, &load, err);
+    enum qr_code code =
+        outputs.checkpoints_url && !s->fresh ? load_checkpoint(r, &outputs, &load, err) : QR_OK;
     fflush(r->text_out);
     return code;
 }

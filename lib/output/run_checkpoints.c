@@ -4,10 +4,8 @@
 
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "data/batch.h"
-#include "format/json.h"
 #include "job/canonical.h"
 #include "output/job_file.h"
 #include "train/train_checkpoint.h"
@@ -32,21 +30,9 @@ enum qr_code qr_run_checkpoints_load_from(const struct qr_checkpoint_folder *p,
     return QR_OK;
 }
 
-enum qr_code qr_run_checkpoints_check_epochs(const char *url, const char *dir,
-                                             const struct qr_workload *w, uint64_t epochs,
-                                             const struct qr_resume_point *found,
+enum qr_code qr_run_checkpoints_check_epochs(const char *url, const struct qr_workload *w,
+                                             uint64_t epochs, const struct qr_resume_point *found,
                                              struct qr_err *err) {
-    uint64_t steps = found->result_steps,
-             planned = epochs * qr_batch_count(w->data.n_train, w->job->train.batch_size);
-    bool done = found->found == QR_FOUND_DONE;
-    if (steps &&
-        (done ? steps != found->state.step : found->found == QR_FOUND_NOTHING && steps > planned))
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s/result.json is the result of %llu steps, but %s %llu; choose another "
-                       "--out, or start over with --fresh",
-                       dir, (unsigned long long)steps,
-                       done ? "the checkpoint is of" : "this run trains",
-                       (unsigned long long)(done ? found->state.step : planned));
     if (found->found != QR_FOUND_BEYOND) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "%s: the checkpoint of step %llu is beyond %llu epochs of %zu steps; increase "
@@ -55,34 +41,11 @@ enum qr_code qr_run_checkpoints_check_epochs(const char *url, const char *dir,
                    qr_batch_count(w->data.n_train, w->job->train.batch_size));
 }
 
-/* A text that is no result of qring belongs to no job. */
-static enum qr_code check_result(const char *dir, const char *job_hash, uint64_t *ret_steps,
-                                 struct qr_err *err) {
-    enum { MAX_BYTES = 64 << 20 };
-    qr_auto(qr_buf_free) struct qr_buf text = {0};
-    qr_auto(qr_json_free_p) struct qr_json *result = NULL;
-    qr_auto(qr_free_p) char *path = qr_path_join(dir, "result.json");
-    int64_t steps;
-    if (qr_file_read(path, MAX_BYTES, &text, QR_IGNORED) != QR_OK ||
-        qr_json_parse(qr_buf_view(&text), path, &result, QR_IGNORED) != QR_OK)
-        return QR_OK;
-    const char *hash = qr_json_text(qr_json_get(result, "job_hash"), job_hash);
-    if (strcmp(hash, job_hash) != 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s has the result of another job: its hash is %.64s, this job's is %s. "
-                       "Choose another --out, or use --fresh, which deletes that result",
-                       dir, hash, job_hash);
-    if (qr_json_i64(qr_json_get(result, "steps"), "steps", 0, INT64_MAX, &steps, QR_IGNORED) ==
-        QR_OK)
-        *ret_steps = (uint64_t)steps;
-    return QR_OK;
-}
-
 /* Adds the keys that differ, for checkpoints of another job and of this one. */
 static enum qr_code explain_mismatch(const char *dir, const struct qr_workload *w, uint64_t epochs,
                                      enum qr_code code, struct qr_resume_point *ret,
                                      struct qr_err *err) {
-    if (!dir || (code == QR_OK && ret->found == QR_FOUND_NOTHING)) return code;
+    if (code == QR_OK && ret->found == QR_FOUND_NOTHING) return code;
     if (code != QR_OK && code != QR_INVALID_ARGUMENT) return code;
     bool known = qr_job_file_differs(dir, w->job, epochs, &ret->differs);
     if (code == QR_OK || !known) return code;
@@ -99,11 +62,9 @@ enum qr_code qr_run_checkpoints_load(const char *url, const char *dir, const str
     struct qr_job_canonical canonical;
     qr_auto(qr_checkpoint_folder_close) struct qr_checkpoint_folder p = {0};
     *ret = (struct qr_resume_point){0};
-    if (url) QR_TRY(qr_checkpoint_folder_open(url, &p, err));
+    QR_TRY(qr_checkpoint_folder_open(url, &p, err));
     qr_job_canonical(w->job, &w->data, w->initial_from_file ? w->initial_digest : NULL, &canonical);
-    enum qr_code code =
-        url ? qr_run_checkpoints_load_from(&p, w, canonical.hex, epochs, ret, err) : QR_OK;
-    if (code == QR_OK && dir) code = check_result(dir, canonical.hex, &ret->result_steps, err);
+    enum qr_code code = qr_run_checkpoints_load_from(&p, w, canonical.hex, epochs, ret, err);
     qr_job_canonical_fini(&canonical);
     return explain_mismatch(dir, w, epochs, code, ret, err);
 }

@@ -1,7 +1,6 @@
-/* output/run_checkpoints.h — finds the checkpoint from which a run resumes, and the result that a
- * folder has.
+/* output/run_checkpoints.h — finds the checkpoint from which a run resumes.
  *
- * Cost      Reads LATEST, one checkpoint and OUT/result.json.
+ * Cost      Reads LATEST and one checkpoint.
  * Threads   One at a time for each folder.
  */
 #ifndef QR_OUTPUT_RUN_CHECKPOINTS_H
@@ -24,16 +23,14 @@ struct qr_resume_point {
     struct qr_state state;
     struct qr_buf notes;   /* warnings, one per line */
     struct qr_buf differs; /* keys in which the run in the folder differs; job_file.h */
-    uint64_t result_steps; /* of this job's OUT/result.json; 0: none */
 };
 /* Decides what the job does next: start, resume from ret->state, or nothing since it is done.
  *
- * Args:     url   folder of the checkpoints; NULL: no checkpoints
- *           dir   OUT: its result.json must be of this job, its job.json says which keys differ;
- *                 NULL: not read
+ * Args:     url   folder of the checkpoints
+ *           dir   OUT; its job.json says which keys differ
  *           ret   set in every case; caller frees with qr_resume_point_fini
- * Errors:   INVALID_ARGUMENT (checkpoints or result of another job; the message has the keys that
- *           differ), DATA_LOSS (no checkpoint is intact), those of the store
+ * Errors:   INVALID_ARGUMENT (checkpoints of another job; the message has the keys that differ),
+ *           DATA_LOSS (no checkpoint is intact), those of the store
  */
 QR_MUST_CHECK enum qr_code qr_run_checkpoints_load(const char *url, const char *dir,
                                                    const struct qr_workload *w, uint64_t epochs,
@@ -44,9 +41,9 @@ QR_MUST_CHECK enum qr_code qr_run_checkpoints_load_from(const struct qr_checkpoi
                                                         const char *job_hash, uint64_t epochs,
                                                         struct qr_resume_point *ret,
                                                         struct qr_err *err);
-/* INVALID_ARGUMENT if the checkpoint, or without one the result in dir, is beyond these epochs, or
- * if the result is not that of the last checkpoint: for a worker without peers that train more. */
-QR_MUST_CHECK enum qr_code qr_run_checkpoints_check_epochs(const char *url, const char *dir,
+/* INVALID_ARGUMENT if the checkpoint is beyond these epochs: for a worker without peers that train
+ * more. */
+QR_MUST_CHECK enum qr_code qr_run_checkpoints_check_epochs(const char *url,
                                                            const struct qr_workload *w,
                                                            uint64_t epochs,
                                                            const struct qr_resume_point *found,

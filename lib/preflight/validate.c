@@ -179,18 +179,17 @@ static void validate_outputs(struct qr_validation *v, const struct qr_log *log) 
     remove_folders(&made);
 }
 
-/* Checkpoints and result of an earlier run may stop this one: those of another job, damaged ones,
- * or ones beyond these epochs. */
+/* Checkpoints of an earlier run may stop this one: those of another job, damaged ones, or ones
+ * beyond these epochs. */
 static void validate_checkpoints(struct qr_validation *v) {
     uint64_t epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
     struct qr_resume_point start;
     struct qr_err err;
-    if (!v->outputs_good || v->settings.fresh) return;
+    if (!v->checkpoints_url || v->settings.fresh) return;
     enum qr_code code =
         qr_run_checkpoints_load(v->checkpoints_url, v->out, &v->load, epochs, &start, &err);
     if (code == QR_OK)
-        code = qr_run_checkpoints_check_epochs(v->checkpoints_url, v->out, &v->load, epochs, &start,
-                                               &err);
+        code = qr_run_checkpoints_check_epochs(v->checkpoints_url, &v->load, epochs, &start, &err);
     if (code != QR_OK) add_finding(v, &err);
     qr_resume_point_fini(&start);
 }

@@ -204,18 +204,16 @@ static void log_trained(const struct worker *w, const struct qr_state *s, const 
             (unsigned long long)s->step, (unsigned long long)s->epoch, url, hex);
 }
 
-/* dir: OUT at the start of this worker; later NULL, since the result there may be of this run. */
-static enum qr_code look_for_checkpoint(struct worker *w, const char *dir,
-                                        struct qr_resume_point *start, struct qr_err *err) {
+static enum qr_code look_for_checkpoint(struct worker *w, struct qr_resume_point *start,
+                                        struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
     w->looked_ns = qr_now_ns(&qr_clock_monotonic);
-    enum qr_code code = qr_run_checkpoints_load(url, dir, &w->load, worker_epochs(w), start, err);
+    enum qr_code code =
+        qr_run_checkpoints_load(url, w->outputs.dir, &w->load, worker_epochs(w), start, err);
     qr_run_checkpoints_warn(&start->notes, &w->log);
     if (code == QR_OK && start->differs.n)
         qr_info(&w->log, "worker", "%s", qr_buf_string(&start->differs));
-    if (code == QR_OK && dir && w->identity.role == QR_ROLE_SINGLE)
-        code = qr_run_checkpoints_check_epochs(url, dir, &w->load, worker_epochs(w), start, err);
-    w->ended = code == QR_OK && start->found == QR_FOUND_DONE;
+    w->ended = start->found == QR_FOUND_DONE;
     if (w->ended) log_trained(w, &start->state, url);
     return code;
 }
@@ -234,20 +232,23 @@ static enum qr_code delete_checkpoints(void *ctx, struct qr_err *err) {
 static enum qr_code find_start(struct worker *w, struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
     struct qr_resume_point *start = &w->start;
+    if (!url) return QR_OK;
+    bool solo = w->identity.role == QR_ROLE_SINGLE;
     /* Files stay until everything that can fail before training has been done:
      * delete_checkpoints(). */
     if (w->settings.fresh) return QR_OK;
     QR_TRY(worker_find_cost(w, err));
-    enum qr_code code = look_for_checkpoint(w, w->outputs.dir, start, err);
+    enum qr_code code = look_for_checkpoint(w, start, err);
+    if (code == QR_OK && solo)
+        code = qr_run_checkpoints_check_epochs(url, &w->load, worker_epochs(w), start, err);
     w->finished = w->ended;
-    if (start->found == QR_FOUND_BEYOND && w->identity.role != QR_ROLE_SINGLE)
+    if (start->found == QR_FOUND_BEYOND && !solo)
         qr_warn(&w->log, "worker",
                 "the checkpoint of step %llu is beyond %llu epochs (%s): looking for a ring that "
                 "trains more",
                 (unsigned long long)start->state.step, (unsigned long long)worker_epochs(w), url);
-    bool resumes = code == QR_OK && start->found == QR_FOUND_STATE;
-    if (resumes) qr_steps_log_resume(&w->outputs.steps, start->state.step);
-    if (resumes)
+    if (start->found == QR_FOUND_STATE) qr_steps_log_resume(&w->outputs.steps, start->state.step);
+    if (start->found == QR_FOUND_STATE)
         qr_info(&w->log, "worker", "resuming from step %llu, %llu epochs finished (%s)",
                 (unsigned long long)start->state.step, (unsigned long long)start->state.epoch, url);
     return code;
@@ -263,9 +264,9 @@ static enum qr_code worker_reload(void *ctx, struct qr_state *ret, bool *ret_fou
     if (!w->outputs.checkpoints_url ||
         qr_now_ns(&qr_clock_monotonic) - w->looked_ns < look_again_ns)
         return QR_OK;
-    enum qr_code code = look_for_checkpoint(w, NULL, &start, err);
+    enum qr_code code = look_for_checkpoint(w, &start, err);
     if (code == QR_OK)
-        code = qr_run_checkpoints_check_epochs(w->outputs.checkpoints_url, NULL, &w->load,
+        code = qr_run_checkpoints_check_epochs(w->outputs.checkpoints_url, &w->load,
                                                worker_epochs(w), &start, err);
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
     if (*ret_found) qr_state_copy(ret, &start.state);
@@ -312,7 +313,7 @@ static bool check_others_ended(struct worker *w) {
     struct qr_err unknown;
     if (!w->publisher || qr_publisher_has_tried(w->publisher))
         return qr_publisher_training_done(w->publisher);
-    bool yes = look_for_checkpoint(w, NULL, &start, &unknown) == QR_OK && w->ended;
+    bool yes = look_for_checkpoint(w, &start, &unknown) == QR_OK && w->ended;
     return yes;
 }
 

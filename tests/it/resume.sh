@@ -116,32 +116,6 @@ check "another job: both hashes" grep -q "its hash is [0-9a-f]\{64\}, this job's
 check "another job: nothing is touched" cmp "$d/steps.jsonl" "$work/more/steps.jsonl"
 run_in 60 "$work/other1.log" "$qringd" "$work/other.json" --out "$d"; rc=$?
 check "another job, a worker alone: exit 2, not $rc" test $rc = 2
-# nor is a result replaced or reported where there are no checkpoints, or not those of that result
-refused() { # WHAT TEXT FLAGS
-    row=$1 text=$2; shift 2
-    run_in 60 "$work/bare.log" "$qring" run --logdir= --out "$work/bare" "$@"; rc=$?
-    check "$row: exit 2, not $rc" test $rc = 2
-    check "$row: says why" grep -q "$text" "$work/bare.log"
-    check "$row: the result stays" cmp "$work/bare/result.json" "$work/bare.json"
-    check "$row: the weights stay" cmp "$work/bare/weights.h5" "$work/bare.h5"
-}
-keep() { cp "$work/bare/result.json" "$work/bare.json"; cp "$work/bare/weights.h5" "$work/bare.h5"; }
-another="result of another job: its hash is [0-9a-f]\{64\}, this job's is"
-check "a result without checkpoints" run_in 60 "$work/bare.log" "$qring" run "$work/job.json" --epochs 4 --out "$work/bare" --logdir= --checkpoints none
-keep
-refused "another job, no checkpoints yet" "$another" "$work/other.json" --epochs 4
-refused "another job, --checkpoints none" "seed: 1 in the run in .*$another" "$work/other.json" --epochs 4 --checkpoints none -n 2
-run_in 60 "$work/bare.log" "$qringd" "$work/other.json" --epochs 4 --out "$work/bare" --checkpoints none; rc=$?
-check "another job, a worker alone, --checkpoints none: exit 2, not $rc" test $rc = 2
-run_in 60 "$work/bare.log" "$qring" validate "$work/other.json" --out "$work/bare" --checkpoints none; rc=$?
-check "validate finds another job's result: exit 2, not $rc" test $rc = 2
-refused "fewer epochs, --checkpoints none" "the result of 8 steps, but this run trains 4;" "$work/job.json" --epochs 2 --checkpoints none
-check "the same job again, --checkpoints none" run_in 60 "$work/bare.log" "$qring" run "$work/job.json" --epochs 4 --out "$work/bare" --logdir= --checkpoints none
-check "the same job again: the weights" cmp "$work/bare/weights.h5" "$work/bare.h5"
-check "the same job with checkpoints" run_in 60 "$work/bare.log" "$qring" run "$work/job.json" --epochs 4 --out "$work/bare" --logdir=
-check "more epochs, --checkpoints none" run_in 60 "$work/bare.log" "$qring" run "$work/job.json" --epochs 5 --out "$work/bare" --logdir= --checkpoints none
-keep
-refused "the result of other epochs than the checkpoint" "the result of 10 steps, but the checkpoint is of 8;" "$work/job.json" --epochs 4 --json
 check "--fresh takes the place" run_in 120 "$work/fresh.log" "$qring" run "$work/other.json" -n 2 --out "$d" --fresh --epochs 20
 check "--fresh: its own result" run_in 120 "$work/fresh1.log" "$qring" run "$work/other.json" -n 1 --out "$work/other" --epochs 20
 as_undisturbed "$d" "--fresh" "$work/other"
