@@ -121,14 +121,8 @@ enum qr_code qr_json_double(const struct qr_json *v, const char *where, double m
 
 enum qr_code qr_json_i64(const struct qr_json *v, const char *where, int64_t min, int64_t max,
                          int64_t *ret, struct qr_err *err) {
-    const char *text = qr_json_text(v, ""); /* a value of --set that JSON rejects as too large */
-    double x;
-    if (qr_parse_double(text, &x) && fabs(x) >= 0x1p53)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s is %.60s; it must not exceed 2^53, since larger integers are not exact",
-                       where, text);
     QR_TRY(json_check_type(v, where, QR_JSON_NUMBER, "an integer", err));
-    x = json_to_cjson(v)->valuedouble;
+    double x = json_to_cjson(v)->valuedouble;
     if (fabs(x) > 0x1p53)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s is %.17g; it must not exceed 2^53, since larger integers are not exact",

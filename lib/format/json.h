@@ -78,8 +78,9 @@ QR_MUST_CHECK enum qr_code qr_json_known(const struct qr_json *object, const cha
  *                      with that number or that "name": "train.optimizer.learning_rate",
  *                      "model[1].units", "model[head].units". At most QR_JSON_MAX_STEPS steps.
  *                      Missing keys, and objects on the way, are created; elements must exist.
- *           value      JSON, or else a plain string. null deletes an existing key; a missing key is
- *                      created with null, so that qr_json_known reports it.
+ *           value      JSON, or else a plain string; no integer above 2^53. null deletes an
+ *                      existing key; a missing key is created with null, so that qr_json_known
+ *                      reports it.
  *           ret_path   empty before; the resolved path, with numbers for names, as far as it exists
  * Errors:   INVALID_ARGUMENT: the message does not repeat path=value. The tree must then only be
  *           freed.

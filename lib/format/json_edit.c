@@ -151,6 +151,9 @@ static enum qr_code json_path_check_container(cJSON *v, const struct json_path_s
 static enum qr_code json_parse_or_string(const char *text, cJSON **ret, struct qr_err *err) {
     struct qr_json *v = NULL;
     bool json = qr_json_parse(qr_bytes_of_string(text), "value", &v, err) == QR_OK;
+    const char *digits = text + (*text == '-');
+    if (!json && *digits >= '1' && *digits <= '9' && !digits[strspn(digits, "0123456789")])
+        return err->code; /* an integer that is too large */
     *ret = json ? (cJSON *)(void *)v : cJSON_CreateString(text);
     return *ret ? QR_OK : qr_fail(err, QR_RESOURCE_EXHAUSTED, "out of memory for a value");
 }

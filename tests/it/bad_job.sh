@@ -23,7 +23,7 @@ run 2 'epoch|epochs' "$(edit 's/"epochs": 50/"epoch": 50/' key)"
 run 2 'learning_rat|learning_rate' "$(edit 's/learning_rate/learning_rat/' key2)"
 run 2 'epochs' "$(edit 's/"epochs": 50/"epochs": "many"/' type)"
 run 2 '2^53|line' "$(edit 's/"seed": 1/"seed": 9007199254740993/' big)"
-run 2 'seed is 9007199254740993; it must not exceed 2^53' "$base" --set seed=9007199254740993
+run 2 'the integer 9007199254740993 is above 2^53' "$base" --set seed=9007199254740993
 run 2 'batch_size' "$(edit 's/"batch_size": 64/"batch_size": 0/' zero)"
 run 2 'mse' "$(edit 's/"mse"/"mes"/' loss)"
 run 2 'Z9' "$(edit 's/"Z7"/"Z9"/' readout)"

@@ -134,7 +134,7 @@ static void accepted(void) {
     static const char text[] =
         "\xef\xbb\xbf {\"n\": -0, \"max\": 9007199254740992, \"e\": 1e3, \"s\": "
         "\"\\u00e9\\ud83d\\ude00\\n\\/\", \"a\": [true, false, null, [], {}], "
-        "\"o\": {\"x\": 1.5}, \"big\": 1e300, \"huge\": \"9007199254740993\"}\r\n";
+        "\"o\": {\"x\": 1.5}, \"big\": 1e300}\r\n";
     struct qr_err err;
     struct qr_json *j = parse(text, sizeof text - 1, &err);
     CHECK(j, "%s", err.msg);
@@ -143,7 +143,7 @@ static void accepted(void) {
     double x = 0;
     bool b = false;
     const char *s = NULL;
-    CHECK(qr_json_type(j) == QR_JSON_OBJECT && qr_json_size(j) == 8 &&
+    CHECK(qr_json_type(j) == QR_JSON_OBJECT && qr_json_size(j) == 7 &&
           strcmp(qr_json_type_name(j), "an object") == 0);
     CHECK(qr_json_i64(qr_json_get(j, "max"), "max", 0, INT64_MAX, &i, &err) == QR_OK &&
           i == (int64_t)1 << 53);
@@ -182,8 +182,6 @@ static void accepted(void) {
     SAYS(qr_json_i64(qr_json_get(j, "n"), "train.epochs", 1, INT64_MAX, &i, &err), "at least 1");
     SAYS(qr_json_i64(qr_json_get(j, "big"), "seed", 0, INT64_MAX, &i, &err),
          "must not exceed 2^53");
-    SAYS(qr_json_i64(qr_json_get(j, "huge"), "seed", 0, INT64_MAX, &i, &err),
-         "seed is 9007199254740993; it must not exceed 2^53");
     SAYS(qr_json_double(qr_json_get(j, "e"), "rate", 0, 1, &x, &err),
          "rate is 1000; it must be between 0 and 1");
     SAYS(qr_json_double(qr_json_get(j, "a"), "rate", 0, 1, &x, &err),

@@ -29,6 +29,7 @@ MATRIX_WIRES = 6
 
 _NEGLIGIBLE = 1e-14
 _IMAGINARY = 1e-8
+_ROUNDING = 1e-12  # relative, of sums of a few products
 
 
 class UnsupportedObservable(ValueError):
@@ -278,7 +279,7 @@ def coefficient_derivatives(mp: Any, number: int) -> tuple[Outputs, Outputs, flo
     if isinstance(mp, qml.measurements.VarianceMP):
         rest = sentence(1) + -2.0 * sentence(0) + sentence(-1)
     size = max(abs(complex(qml.math.toarray(v))) for v in [0.0, *sentence(2).values()])
-    if any(abs(complex(qml.math.toarray(v))) > _IMAGINARY * size for v in rest.values()):
+    if any(abs(complex(qml.math.toarray(v))) > _ROUNDING * size for v in rest.values()):
         raise UnsupportedObservable(
             f"cannot differentiate {mp} by coefficient {number} of its observable, which has a "
             "power of it; write the observable as a sum of terms with one coefficient each"

@@ -24,7 +24,7 @@ from .circuit import Circuit
 from .expression import Expression, Input, Parameter
 from .function import Function, expval
 
-# Of placeholders' values: a branch by a number's size or sign, or by two numbers' order, is seen.
+# Of placeholders' values, so that branches by size, sign or order differ between calls.
 _INTERVALS = ((0.1, 0.9), (-0.9, -0.1), (10, 20), (-20, -10), (-3, 3), (-3, 3), (-100, 100))
 
 
