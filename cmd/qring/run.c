@@ -179,15 +179,18 @@ static enum qr_code copy_stdin_job(struct qr_err *err) {
     return QR_OK;
 }
 
-/* Reports the checkpoint of an earlier run, from which training resumes or which is the result. */
+/* Reports the checkpoint of an earlier run, from which training resumes or which is the result, or
+ * that the earlier run may not be replaced. */
 static enum qr_code load_checkpoint(struct run_command *r, const struct qr_outputs *outputs,
                                     const struct qr_workload *load, struct qr_err *err) {
     uint64_t epochs = r->settings.epochs > 0 ? (uint64_t)r->settings.epochs : r->job->train.epochs;
     unsigned long long planned =
         epochs * qr_batch_count(load->data.n_train, r->job->train.batch_size);
-    const char *url = outputs->checkpoints_url;
+    qr_auto(qr_free_p) char *url = qr_outputs_earlier_checkpoints(outputs);
     struct qr_resume_point start;
     qr_auto(qr_buf_free) struct qr_buf text = {0};
+    if (!outputs->checkpoints_url)
+        return qr_run_checkpoints_check_earlier(url, outputs->dir, load, epochs, err);
     enum qr_code code = qr_run_checkpoints_load(url, outputs->dir, load, epochs, &start, err);
     unsigned long long step = start.state.step, epoch = start.state.epoch;
     qr_run_checkpoints_warn(&start.notes, qr_command_log());
@@ -298,8 +301,7 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     r->lock = QR_MOVE(outputs.lock);
     outputs.dir_was_there = true; /* keep it for the logs of the workers */
     print_plan(r, &load);
-    enum qr_code code =
-        outputs.checkpoints_url && !s->fresh ? load_checkpoint(r, &outputs, &load, err) : QR_OK;
+    enum qr_code code = s->fresh ? QR_OK : load_checkpoint(r, &outputs, &load, err);
     fflush(r->text_out);
     return code;
 }

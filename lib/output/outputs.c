@@ -178,6 +178,11 @@ enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, struct qr_err *e
     return qr_wrap(err, "checkpoints (--checkpoints)");
 }
 
+char *qr_outputs_earlier_checkpoints(const struct qr_outputs *o) {
+    return o->checkpoints_url ? qr_xstrdup(o->checkpoints_url)
+                              : qr_path_join(o->dir, "checkpoints");
+}
+
 enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err) {
     return o->logdir_url ? qr_logdir_check(o->logdir_url, err) : QR_OK;
 }

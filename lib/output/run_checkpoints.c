@@ -69,6 +69,16 @@ enum qr_code qr_run_checkpoints_load(const char *url, const char *dir, const str
     return explain_mismatch(dir, w, epochs, code, ret, err);
 }
 
+enum qr_code qr_run_checkpoints_check_earlier(const char *url, const char *dir,
+                                              const struct qr_workload *w, uint64_t epochs,
+                                              struct qr_err *err) {
+    qr_auto(qr_resume_point_fini) struct qr_resume_point earlier = {0};
+    QR_TRY(qr_run_checkpoints_load(url, dir, w, epochs, &earlier, err));
+    if (earlier.state.step > epochs * qr_batch_count(w->data.n_train, w->job->train.batch_size))
+        earlier.found = QR_FOUND_BEYOND; /* also where that run has finished */
+    return qr_run_checkpoints_check_epochs(url, w, epochs, &earlier, err);
+}
+
 void qr_resume_point_fini(struct qr_resume_point *s) {
     qr_state_fini(&s->state);
     qr_buf_free(&s->notes);

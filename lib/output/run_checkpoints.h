@@ -41,6 +41,12 @@ QR_MUST_CHECK enum qr_code qr_run_checkpoints_load_from(const struct qr_checkpoi
                                                         const char *job_hash, uint64_t epochs,
                                                         struct qr_resume_point *ret,
                                                         struct qr_err *err);
+/* For a run without checkpoints, which starts over: INVALID_ARGUMENT if it would replace the
+ * results of another job, or of more epochs, that has checkpoints at url. Other arguments and
+ * errors as above. */
+QR_MUST_CHECK enum qr_code qr_run_checkpoints_check_earlier(const char *url, const char *dir,
+                                                            const struct qr_workload *w,
+                                                            uint64_t epochs, struct qr_err *err);
 /* INVALID_ARGUMENT if the checkpoint is beyond these epochs: for a worker without peers that train
  * more. */
 QR_MUST_CHECK enum qr_code qr_run_checkpoints_check_epochs(const char *url,

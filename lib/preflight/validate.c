@@ -162,6 +162,7 @@ static void validate_outputs(struct qr_validation *v, const struct qr_log *log) 
     }
     if (v->outputs_good && outputs.checkpoints_url)
         v->checkpoints_url = qr_xstrdup(outputs.checkpoints_url);
+    v->earlier_checkpoints = qr_outputs_earlier_checkpoints(&outputs);
     if (outputs.logdir_url && qr_outputs_check_logdir(&outputs, &err) != QR_OK) {
         v->outputs_good = false;
         add_finding(v, &err);
@@ -185,13 +186,19 @@ static void validate_checkpoints(struct qr_validation *v) {
     uint64_t epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
     struct qr_resume_point start;
     struct qr_err err;
-    if (!v->checkpoints_url || v->settings.fresh) return;
-    enum qr_code code =
-        qr_run_checkpoints_load(v->checkpoints_url, v->out, &v->load, epochs, &start, &err);
-    if (code == QR_OK)
-        code = qr_run_checkpoints_check_epochs(v->checkpoints_url, &v->load, epochs, &start, &err);
+    enum qr_code code;
+    if (!v->outputs_good || v->settings.fresh) return;
+    if (v->checkpoints_url) {
+        code = qr_run_checkpoints_load(v->checkpoints_url, v->out, &v->load, epochs, &start, &err);
+        if (code == QR_OK)
+            code =
+                qr_run_checkpoints_check_epochs(v->checkpoints_url, &v->load, epochs, &start, &err);
+        qr_resume_point_fini(&start);
+    } else {
+        code = qr_run_checkpoints_check_earlier(v->earlier_checkpoints, v->out, &v->load, epochs,
+                                                &err);
+    }
     if (code != QR_OK) add_finding(v, &err);
-    qr_resume_point_fini(&start);
 }
 
 /* ---- time ---- */
@@ -507,6 +514,7 @@ void qr_validation_fini(struct qr_validation *v) {
     free(v->weights_url);
     free(v->logdir);
     free(v->checkpoints_url);
+    free(v->earlier_checkpoints);
     qr_job_free(v->job);
     qr_settings_fini(&v->settings);
     *v = (struct qr_validation){0};

@@ -222,21 +222,23 @@ static enum qr_code look_for_checkpoint(struct worker *w, struct qr_resume_point
  * earlier run are deleted when this one begins (output/previous_run.h). */
 static enum qr_code delete_checkpoints(void *ctx, struct qr_err *err) {
     struct worker *w = ctx;
-    if (!w->outputs.checkpoints_url) return QR_OK;
-    QR_TRY(qr_run_checkpoints_delete(w->outputs.checkpoints_url, err));
+    qr_auto(qr_free_p) char *url = qr_outputs_earlier_checkpoints(&w->outputs);
+    QR_TRY(qr_run_checkpoints_delete(url, err));
     return worker_delete_cost(w, err);
 }
 
 /* Decides where training begins, by the checkpoints found; w->finished: training has ended
  * already. */
 static enum qr_code find_start(struct worker *w, struct qr_err *err) {
-    const char *url = w->outputs.checkpoints_url;
+    qr_auto(qr_free_p) char *url = qr_outputs_earlier_checkpoints(&w->outputs);
     struct qr_resume_point *start = &w->start;
-    if (!url) return QR_OK;
     bool solo = w->identity.role == QR_ROLE_SINGLE;
     /* Files stay until everything that can fail before training has been done:
      * delete_checkpoints(). */
     if (w->settings.fresh) return QR_OK;
+    if (!w->outputs.checkpoints_url)
+        return qr_run_checkpoints_check_earlier(url, w->outputs.dir, &w->load, worker_epochs(w),
+                                                err);
     QR_TRY(worker_find_cost(w, err));
     enum qr_code code = look_for_checkpoint(w, start, err);
     if (code == QR_OK && solo)

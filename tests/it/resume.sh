@@ -116,9 +116,21 @@ check "another job: both hashes" grep -q "its hash is [0-9a-f]\{64\}, this job's
 check "another job: nothing is touched" cmp "$d/steps.jsonl" "$work/more/steps.jsonl"
 run_in 60 "$work/other1.log" "$qringd" "$work/other.json" --out "$d"; rc=$?
 check "another job, a worker alone: exit 2, not $rc" test $rc = 2
+cp -r "$d" "$work/there"
+for how in "$qring run -n 1" "$qring run -n 2" "$qringd" "$qring validate"; do
+    run_in 60 "$work/none.log" $how "$work/other.json" --out "$d" --checkpoints none; rc=$?
+    check "another job, --checkpoints none, ${how#"$qring"}: exit 2, not $rc" test $rc = 2
+    check "and both hashes" grep -q "its hash is [0-9a-f]\{64\}, this job's is [0-9a-f]\{64\}" "$work/none.log"
+    run_in 60 "$work/fewer.log" $how "$work/job.json" --epochs 1 --out "$d" --checkpoints none; rc=$?
+    check "fewer epochs, --checkpoints none, ${how#"$qring"}: exit 2, not $rc" test $rc = 2
+    check "and why" grep -q 'is beyond 1 epochs of 2 steps' "$work/fewer.log"
+done
+check "--checkpoints none: nothing is touched" diff -r "$d" "$work/there"
 check "--fresh takes the place" run_in 120 "$work/fresh.log" "$qring" run "$work/other.json" -n 2 --out "$d" --fresh --epochs 20
 check "--fresh: its own result" run_in 120 "$work/fresh1.log" "$qring" run "$work/other.json" -n 1 --out "$work/other" --epochs 20
 as_undisturbed "$d" "--fresh" "$work/other"
+check "--fresh --checkpoints none" run_in 120 "$work/bare.log" "$qring" run "$work/job.json" -n 1 --out "$d" --fresh --checkpoints none --epochs 5
+check "and the checkpoints of the other job are deleted" test ! -e "$d/checkpoints/LATEST"
 
 # the newest is damaged: the one before, loudly. Then LATEST
 d=$work/damaged
