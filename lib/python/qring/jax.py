@@ -102,6 +102,9 @@ class Expval:
         # With symbolic zeros, derivatives by inputs are only computed where they are used.
         self._differentiable.defvjp(self._forward, self._backward, symbolic_zeros=True)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expval, (self._functions,)
+
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters, in natural order (w2 before w10)."""

@@ -170,15 +170,27 @@ class QringDevice(Device):  # type: ignore[misc]
         super().__init__(wires=wires, shots=shots)
         self._dtype = np.dtype(dtype).name
         self._threads = threads
-        self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
         self._most_plans = max(1, plans)
         self._probability_wires = probability_wires
-        self._lock = threading.Lock()
-        self._draws = threading.Lock()
         self._seeds = np.random.default_rng(
             None if seed is None else _check_integer(seed, "a seed", 0, (1 << 64) - 1)
         )
+        self._start()
+
+    def _start(self) -> None:
+        """Make what a copy does not share: locks and plans."""
+        self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
+        self._lock = threading.Lock()
+        self._draws = threading.Lock()
         self._hits = self._misses = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = ("_plans", "_lock", "_draws", "_hits", "_misses")
+        return {k: v for k, v in self.__dict__.items() if k not in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
 
     def plan_cache(self) -> dict[str, int]:
         """Count uses of plans: ``{"hits", "misses", "plans"}``."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import threading
 import weakref
 from typing import Any
@@ -220,6 +222,12 @@ def test_a_program_of_another_process() -> None:
         call(w, x, other=number)
     with pytest.raises(Exception, match="compile the program in this process"):
         call(w.astype(int), x, function=number)
+
+
+def test_copies(f: Any) -> None:
+    w, x = data(3)
+    for other in (copy.deepcopy(f), pickle.loads(pickle.dumps(f))):
+        assert np.array_equal(other(w, x), f(w, x))
 
 
 def test_names_and_text(f: Any) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -294,6 +297,32 @@ def test_batch_of_tapes_is_one_call(monkeypatch):
         for p in range(2):
             expected = t[0] * j[0][p] + t[1] @ j[1][p]
             np.testing.assert_allclose(g[p], expected, atol=WITHIN)
+
+
+def test_copies():
+    dev = QringDevice(wires=2, seed=5)
+    node = qml.QNode(lambda w: (qml.RX(w, 0), qml.expval(qml.Z(0)))[1], dev)
+    node(0.1)
+    copies = [copy.deepcopy(dev), pickle.loads(pickle.dumps(dev))]
+    draw = qml.tape.QuantumScript([qml.H(0)], [qml.sample(wires=0)], shots=50)
+    bits = dev.execute(draw)
+    for other in copies:
+        assert other.plan_cache() == {"hits": 0, "misses": 0, "plans": 0}
+        assert qml.QNode(node.func, other)(0.1) == node(0.1)
+        assert np.array_equal(other.execute(draw), bits)
+
+
+def test_copy_of_a_torch_layer():
+    torch = pytest.importorskip("torch")
+
+    @qml.qnode(QringDevice(wires=2))
+    def node(inputs, w):
+        qml.AngleEmbedding(inputs, wires=range(2))
+        qml.RY(w, 0)
+        return qml.expval(qml.Z(0))
+
+    layer, x = qml.qnn.TorchLayer(node, {"w": ()}), torch.rand(4, 2)
+    assert torch.equal(copy.deepcopy(layer)(x), layer(x))
 
 
 def test_plans_are_cached_by_structure():
