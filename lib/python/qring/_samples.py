@@ -156,6 +156,8 @@ def write_samples(
         ``source`` and other keys of a job's data object, without ``url``.
     """
     arrays = arrays_of(data)
+    if not len(arrays["x"]):
+        raise ValueError("cannot use data: x has no samples; give at least one")
     width = arrays["x"].shape[1]
     names = table_names(data) or names
     words = "y" in arrays and is_words(arrays["y"])

@@ -384,11 +384,12 @@ class Circuit(GateMethods):
         Parameters
         ----------
         exponent : float
-            An integer repeats the circuit, a negative one its inverse. A fraction is known of one
-            gate with an exponent or an angle.
+            An integer repeats the circuit, a negative one its inverse, 0 is no gate. A fraction is
+            known of one gate with an exponent or an angle.
         """
         self._require_list("raise the circuit to a power")
-        return self._with(self._block({"power": real(exponent, "an exponent")}))
+        number = real(exponent, "an exponent")
+        return self._with(self._block({"power": number}) if number else [])
 
     def controlled(
         self, qubits: int | Iterable[int], values: int | Iterable[int] | None = None

@@ -127,10 +127,14 @@ def _check_dtype(dtype: DType) -> np.dtype[Any]:
 def _check_observables(observables: Any, circuit: Any) -> tuple[str, ...]:
     one = isinstance(observables, str) or is_operator(observables)
     numbers = getattr(circuit, "_qubit_numbers", None)
-    texts = tuple(
-        observable_text(o, numbers) if is_operator(o) else o
-        for o in ((observables,) if one else observables)
-    )
+    try:
+        given = (observables,) if one else tuple(observables)
+    except TypeError:
+        raise TypeError(
+            f"cannot measure {observables!r}: it is no observable; give a text such as 'X0 Z1', an "
+            "operator or a sequence of these"
+        ) from None
+    texts = tuple(observable_text(o, numbers) if is_operator(o) else o for o in given)
     if not texts:
         raise ValueError("cannot measure: the list of observables is empty; give one, such as Z0")
     for text in texts:

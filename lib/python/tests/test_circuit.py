@@ -193,7 +193,7 @@ def test_repeat_shares_parameters() -> None:
     thrice = layer.repeat(3)
     assert qring.expval(thrice, "Z0").parameters == ("w",)
     assert same(qring.state(thrice, [0.3]), qring.state(layer + layer + layer, [0.3]))
-    assert layer.repeat(0) == Circuit(2)
+    assert layer.repeat(0) == layer.power(0) == Circuit(2)
     assert layer.repeat(1) == layer
 
 

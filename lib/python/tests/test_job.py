@@ -324,6 +324,12 @@ def test_arrays_as_data():
     assert other.digest != result.digest
 
 
+def test_no_samples():
+    for kind in ({}, {"y": np.zeros(0)}, {"y": np.zeros(0, str)}):
+        with pytest.raises(ValueError, match="cannot use data: x has no samples"):
+            qring.run(SMALL, data={"x": np.zeros((0, 2)), **kind}, out="none")
+
+
 def test_kinds_of_arrays():
     x, y = samples()
     first = qring.run(SMALL, data={"x": x, "y": y}, out="a")
