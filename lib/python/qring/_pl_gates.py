@@ -116,6 +116,11 @@ def _base_is_native(op: Any) -> bool:
     return False
 
 
+def has_only_matrix(op: Any) -> bool:
+    """Whether an operator has a matrix, and nothing else to compute it by."""
+    return op.has_matrix and not op.has_decomposition and len(op.wires) <= UNITARY_WIRES
+
+
 def is_native(op: Any, trainable_matrices: bool = True) -> bool:
     """Whether an operator needs no decomposition.
 
@@ -135,12 +140,11 @@ def is_native(op: Any, trainable_matrices: bool = True) -> bool:
         return len(op.wires) <= CHANNEL_WIRES
     base, controls, _ = _controlled(op)
     if not _base_is_native(base):
-        return False
-    if base.name == "BasisState":
-        return not controls
-    if base.name == "QubitUnitary" and not trainable_matrices:
-        return not qml.math.requires_grad(base.data[0])
-    return True
+        if not has_only_matrix(base) or base.batch_size:
+            return False
+    elif base.name != "QubitUnitary":
+        return base.name != "BasisState" or not controls
+    return trainable_matrices or not any(qml.math.requires_grad(d) for d in base.data)
 
 
 def describe(op: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -168,12 +172,12 @@ def describe(op: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     data = base.data
     if base.name == "PauliRot":
         extra = base.hyperparameters["pauli_word"]
-    elif base.name == "QubitUnitary":
-        extra = np.ascontiguousarray(base.data[0], dtype=np.complex128).tobytes()
-        data = ()
     elif base.name == "BasisState":
         extra = "".join(str(int(bit)) for bit in np.asarray(base.data[0]).ravel())
         data = ()
+    elif not _base_is_native(base) or base.name == "QubitUnitary":
+        matrix = np.ascontiguousarray(qml.math.toarray(base.matrix()), dtype=np.complex128)
+        return ("QubitUnitary", base.wires.labels, controls, values, matrix.tobytes()), ()
     return (base.name, base.wires.labels, controls, values, extra), data
 
 

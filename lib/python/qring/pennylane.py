@@ -35,7 +35,7 @@ from pennylane.measurements import SampleMeasurement, StateMeasurement, Variance
 from pennylane.transforms import broadcast_expand, defer_measurements, split_non_commuting
 from pennylane.transforms.core import CompilePipeline
 
-from ._pl_gates import CHANNELS, GATES, is_native
+from ._pl_gates import CHANNELS, GATES, has_only_matrix, is_native
 from ._pl_measurements import MATRIX_WIRES, Floats, has_outputs
 from ._pl_plans import Combination, Plan, Tape, read_tape, to_wires, wire_order
 from ._pl_qnode import from_qnode
@@ -89,11 +89,15 @@ def _turn_to_strings(tape: Any) -> tuple[Sequence[Any], Callable[[Any], Any]]:
 
 @qml.transform  # type: ignore[untyped-decorator]
 def _expand_broadcast_matrices(tape: Any) -> tuple[Sequence[Any], Callable[[Any], Any]]:
-    """Split tapes with a batch of states or matrices, which are constants of a plan."""
+    """Split tapes with a batch of states or matrices, which are constants of a plan.
+
+    PennyLane's decomposition of FermionicSWAP refuses a batch.
+    """
     if any(
-        type(op).__name__ not in GATES and op.batch_size and np.ndim(op.data[0]) > 1
+        op.batch_size
+        and (np.ndim(op.data[0]) > 1 or has_only_matrix(op) or "FermionicSWAP" in op.name)
         for op in tape.operations
-        if op.data
+        if type(op).__name__ not in GATES and op.data
     ):
         expanded: tuple[Sequence[Any], Callable[[Any], Any]] = broadcast_expand(tape)
         return expanded

@@ -134,6 +134,53 @@ def test_matrices_words_phases(n):
     np.testing.assert_allclose(*states, rtol=0, atol=WITHIN)
 
 
+ANGLES = np.array([0.1, 0.5, 0.7])
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        lambda: qml.pow(qml.X(0), 0.25),
+        lambda: qml.ctrl(qml.pow(qml.X(0), 0.25), [1, 3], [0, 1]),
+        lambda: qml.adjoint(qml.pow(qml.CNOT([2, 0]), 0.25)),
+        lambda: qml.DoubleExcitationPlus(0.3, [3, 0, 2, 1]),
+        lambda: qml.ctrl(qml.DoubleExcitationMinus(ANGLES, [3, 0, 2, 1]), 4),
+        lambda: qml.BlockEncode(np.array([[0.1, 0.2], [0.3, 0.4]]), [1, 0]),
+        lambda: qml.FermionicSWAP(ANGLES, [0, 1]),
+        lambda: qml.ctrl(qml.FermionicSWAP(ANGLES, [0, 1]), 4),
+    ],
+)
+def test_gates_with_a_matrix_only(gate):
+    """And FermionicSWAP, whose decomposition takes no batch."""
+
+    def gates(w):
+        _prepare(np.random.default_rng(2))
+        qml.RX(w, 0)
+        gate()
+
+    def circuit(w):
+        gates(w)
+        return qml.expval(qml.Z(0) @ qml.X(2)), qml.probs([1, 4])
+
+    _compare(circuit, (pnp.array(0.4),), [0])
+    states = []
+    for dev in (QringDevice(wires=N), qml.device("default.qubit", wires=N)):
+        states.append(qml.QNode(lambda: (gates(0.4), qml.state())[1], dev)())
+    np.testing.assert_allclose(*states, rtol=0, atol=WITHIN)
+
+
+def test_matrices_are_not_differentiated():
+    def circuit(w):
+        qml.H(0)
+        qml.DoubleExcitationPlus(w, range(4))
+        return qml.expval(qml.X(0))
+
+    with pytest.raises(DeviceError, match="not supported"):
+        qml.grad(qml.QNode(circuit, QringDevice(wires=4)))(pnp.array(0.7))
+    with pytest.raises(ValueError, match="depend on the values"):
+        from_qnode(_qnode(circuit))
+
+
 def test_marked_gates():
     """Markers of qml.fourier.mark, also below a control, have no effect."""
 
