@@ -139,13 +139,12 @@ def _split(sentence: PauliSentence, obs: Any) -> tuple[tuple[PauliWord, ...], Fl
     return tuple(words), np.array(coefficients, dtype=np.float64), constant
 
 
-def _expectation(obs: Any) -> Outputs:
-    words, linear, constant = _split(sentence_of(obs), obs)
+def _linear(sentence: PauliSentence, obs: Any) -> Outputs:
+    words, linear, constant = _split(sentence, obs)
     return Outputs(words, linear[None, :], np.array([constant]), None, None, ())
 
 
-def _variance(obs: Any) -> Outputs:
-    sentence = sentence_of(obs)
+def _variance(sentence: PauliSentence, obs: Any) -> Outputs:
     squared = sentence @ sentence
     first, linear, constant = _split(sentence, obs)
     second, square, square_constant = _split(squared, obs)
@@ -164,6 +163,8 @@ def _variance(obs: Any) -> Outputs:
     )
 
 
+# Measurements whose result is one number for a sample
+VALUES = (qml.measurements.ExpectationMP, qml.measurements.VarianceMP)
 _LETTER_GATES = {"PauliX": "X", "PauliY": "Y", "PauliZ": "Z", "Identity": "Z"}
 
 
@@ -201,6 +202,14 @@ def _probabilities(wires: tuple[Any, ...], letters: str) -> Outputs:
     return Outputs(words[1:], np.ascontiguousarray(h[:, 1:]), h[:, 0], None, None, (len(h),))
 
 
+def _outcomes_sentence(mp: Any) -> PauliSentence:
+    """Return the sum of the outcomes of deferred measurements, times their projectors."""
+    p = _probabilities(mp.wires.labels, "Z" * len(mp.wires))
+    outcomes = np.asarray(qml.math.toarray(mp.eigvals()), dtype=np.float64)
+    coefficients = dict(zip(p.words, outcomes @ p.linear, strict=True))
+    return PauliSentence({PauliWord({}): outcomes @ p.constant, **coefficients})
+
+
 def has_outputs(mp: Any, probability_wires: int) -> bool:
     """Whether :func:`outputs_of` accepts a measurement.
 
@@ -211,12 +220,10 @@ def has_outputs(mp: Any, probability_wires: int) -> bool:
         Most wires of probabilities; 0 refuses all.
     """
     if mp.mv is not None:
-        return False
+        return isinstance(mp, VALUES) and 0 < len(mp.wires) <= MATRIX_WIRES
     if isinstance(mp, qml.measurements.ProbabilityMP):
         return 0 < len(mp.wires) <= probability_wires and _probability_letters(mp) is not None
-    if not isinstance(mp, (qml.measurements.ExpectationMP, qml.measurements.VarianceMP)):
-        return False
-    if mp.obs is None:
+    if not isinstance(mp, VALUES) or mp.obs is None:
         return False
     if mp.obs.pauli_rep is not None:
         return True
@@ -233,9 +240,9 @@ def outputs_of(mp: Any) -> Outputs:
         letters = _probability_letters(mp)
         assert letters is not None
         return _probabilities(mp.wires.labels, "".join(letters[w] for w in mp.wires))
-    if isinstance(mp, qml.measurements.VarianceMP):
-        return _variance(mp.obs)
-    return _expectation(mp.obs)
+    sentence = sentence_of(mp.obs) if mp.mv is None else _outcomes_sentence(mp)
+    make = _variance if isinstance(mp, qml.measurements.VarianceMP) else _linear
+    return make(sentence, mp.obs)
 
 
 def coefficient_derivatives(mp: Any, number: int) -> tuple[Outputs, Outputs, float] | None:
@@ -267,12 +274,9 @@ def coefficient_derivatives(mp: Any, number: int) -> tuple[Outputs, Outputs, flo
     value = float(qml.math.toarray(data[number]))
     step = max(1.0, abs(value))
 
-    def moved(steps: float) -> Any:
-        data[number] = value + steps * step
-        return qml.ops.functions.bind_new_parameters(mp.obs, data)
-
     def sentence(steps: float) -> PauliSentence:
-        return sentence_of(moved(steps))
+        data[number] = value + steps * step
+        return sentence_of(qml.ops.functions.bind_new_parameters(mp.obs, data))
 
     # Zero for polynomials of second degree, and of first degree for a variance.
     rest = sentence(2) + -2.0 * sentence(1) + 2.0 * sentence(-1) + -1.0 * sentence(-2)
@@ -284,8 +288,8 @@ def coefficient_derivatives(mp: Any, number: int) -> tuple[Outputs, Outputs, flo
             f"cannot differentiate {mp} by coefficient {number} of its observable, which has a "
             "power of it; write the observable as a sum of terms with one coefficient each"
         )
-    make = _variance if isinstance(mp, qml.measurements.VarianceMP) else _expectation
-    return make(moved(1)), make(moved(-1)), 2 * step
+    make = _variance if isinstance(mp, qml.measurements.VarianceMP) else _linear
+    return make(sentence(1), mp.obs), make(sentence(-1), mp.obs), 2 * step
 
 
 def observable_text(word: PauliWord, index: dict[Any, int]) -> str:

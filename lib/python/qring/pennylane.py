@@ -36,7 +36,7 @@ from pennylane.transforms import broadcast_expand, defer_measurements, split_non
 from pennylane.transforms.core import CompilePipeline
 
 from ._pl_gates import CHANNELS, GATES, has_only_matrix, is_native
-from ._pl_measurements import MATRIX_WIRES, Floats, has_outputs
+from ._pl_measurements import MATRIX_WIRES, VALUES, Floats, has_outputs
 from ._pl_plans import Combination, Plan, Tape, read_tape, to_wires, wire_order
 from ._pl_qnode import from_qnode
 from ._version import __version__
@@ -360,7 +360,7 @@ class QringDevice(Device):  # type: ignore[misc]
             [
                 has_outputs(mp, self._probability_wires)
                 if _is_noisy(c)
-                else isinstance(mp, _ROWS) and has_outputs(mp, 0)
+                else isinstance(mp, VALUES) and has_outputs(mp, 0)
                 for mp in c.measurements
             ]
             for c in circuits
@@ -485,9 +485,6 @@ class QringDevice(Device):  # type: ignore[misc]
 
 def _is_noisy(tape: Any) -> bool:
     return any(op.name in CHANNELS for op in tape.operations)
-
-
-_ROWS = (qml.measurements.ExpectationMP, qml.measurements.VarianceMP)
 
 
 class _Group:

@@ -442,6 +442,27 @@ def test_mid_circuit_measurement():
     np.testing.assert_allclose(*values, atol=WITHIN)
 
 
+@pytest.mark.parametrize("measure", [qml.expval, qml.var])
+@pytest.mark.parametrize("value", [lambda m, n: m, lambda m, n: n - 2 * m, lambda m, n: m == n])
+def test_derivatives_of_outcomes(measure, value):
+    def circuit(w):
+        qml.RY(w[0], 0)
+        m = qml.measure(0)
+        qml.cond(m, qml.RX)(w[1], wires=1)
+        return measure(value(m, qml.measure(1))), qml.expval(qml.Z(0))
+
+    results = []
+    for dev, diff in ((QringDevice(), "adjoint"), (qml.device("default.qubit"), "backprop")):
+        node, w = qml.QNode(circuit, dev, diff_method=diff), pnp.array([0.4, 1.1])
+
+        def cost(w, node=node):
+            return pnp.stack(node(w))
+
+        results.append((cost(w), qml.jacobian(cost)(w)))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=WITHIN)
+
+
 W = np.random.default_rng(1).normal(size=(2, 4, 3))
 U16 = _random_unitary(4, np.random.default_rng(2))
 BLOCKS = {
