@@ -1,8 +1,9 @@
 """Turns a QNode into a :class:`qring.Function`. Start reading at :func:`from_qnode`.
 
 The QNode is called with placeholders: floats that remember the expression by which they were made.
-Where code reads their value instead, the expression is lost; calls with small and large values of
-both signs then give other constants or other gates, and the QNode is refused.
+They cannot be compared or rounded. Where code reads their value by another way, such as float(),
+the expression is lost; calls with small and large values of both signs then give other constants or
+other gates, and the QNode is refused.
 """
 
 from __future__ import annotations
@@ -112,9 +113,21 @@ def _binary(name: str) -> Callable[[_Traced, Any], Any]:
     return method
 
 
+def _refused(name: str) -> Callable[..., Any]:
+    def method(self: _Traced, *others: Any) -> Any:
+        raise TypeError(f"__{name}__ needs the value of {self.expression}")
+
+    return method
+
+
 for _name in ("add", "sub", "mul", "truediv", "pow"):
     for _method in (f"__{_name}__", f"__r{_name}__"):
         setattr(_Traced, _method, _binary(_method))
+for _name in (
+    *("lt", "le", "gt", "ge", "eq", "ne", "bool", "int", "trunc", "floor", "ceil", "round"),
+    *("floordiv", "rfloordiv", "mod", "rmod", "divmod", "rdivmod"),
+):
+    setattr(_Traced, f"__{_name}__", _refused(_name))
 autoray.register_backend(_Traced, "numpy")
 
 

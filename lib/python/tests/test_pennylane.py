@@ -565,34 +565,38 @@ def _by_value(w):
     return qml.expval(qml.Z(0))
 
 
-def _float(w):
-    qml.RX(float(w) + 0.0, 0)
+def _cond(w):
+    qml.cond(w > 1, qml.X)(0)
+    qml.RX(w, 0)
     return qml.expval(qml.Z(0))
 
 
-def _above(w):
-    qml.RX(w if w < 5 else 1.0, 0)
-    return qml.expval(qml.Z(0))
+def _angle(angle):
+    def function(w):
+        qml.RX(angle(w), 0)
+        return qml.expval(qml.Z(0))
+
+    return function
 
 
-def _below(w):
-    qml.RX(max(w, -5), 0)
-    return qml.expval(qml.Z(0))
-
-
-def _integer(w):
-    qml.RX(w - int(w), 0)
-    return qml.expval(qml.Z(0))
-
-
-def _floor(w):
-    qml.RX(w // 1, 0)
-    return qml.expval(qml.Z(0))
-
-
-def _magnitude(w):
-    qml.RX(w if abs(w) < 1 else 1.0, 0)
-    return qml.expval(qml.Z(0))
+BY_VALUE = [
+    lambda w: w if w < 200 else 1.0,
+    lambda w: max(w, -200),
+    lambda w: w if abs(w) < 1 else 1.0,
+    lambda w: w if w else 0.1,
+    lambda w: w if w == 0 else 2 * w,
+    lambda w: w - int(w),
+    lambda w: w // 1,
+    lambda w: w % 200,
+    lambda w: w + divmod(w, 200)[0],
+    lambda w: w + 0.0 * round(w),
+    lambda w: w + np.clip([w], 0, 200)[0],
+    # Values that are read where no placeholder sees it
+    lambda w: float(w) + 0.0,
+    lambda w: w * (1 if float(w) > -0.5 else 2),
+    lambda w: w * (1 if float(w) < 1 else 2),
+    lambda w: w * (1 if np.isclose(w, 0, atol=0.2) else 2),
+]
 
 
 def _probs(w):
@@ -609,10 +613,10 @@ def _embedding(w):
     return qml.expval(qml.Z(0))
 
 
-_REFUSED = [_by_value, _float, _above, _below, _integer, _floor, _magnitude]
+_REFUSED = [_by_value, _cond, *map(_angle, BY_VALUE), _probs, _coefficient, _embedding]
 
 
-@pytest.mark.parametrize("function", [*_REFUSED, _probs, _coefficient, _embedding])
+@pytest.mark.parametrize("function", _REFUSED)
 def test_from_qnode_refuses(function):
     with pytest.raises(ValueError, match="cannot turn the QNode into a function"):
         from_qnode(_qnode(function))
