@@ -568,6 +568,11 @@ class Circuit(GateMethods):
         """
         import cirq
 
+        if not isinstance(circuit, cirq.AbstractCircuit):
+            raise TypeError(
+                f"cannot read {type(circuit).__name__} as a circuit: give a cirq.Circuit; "
+                "cirq.read_json(json_text=...) reads one from JSON"
+            )
         text = cirq.to_json(circuit, indent=None)
         ret = cls._read("qring_circuit_from_cirq", text.encode(), inputs)
         ret._qubit_numbers = {q: i for i, q in enumerate(sorted(circuit.all_qubits()))}
@@ -612,7 +617,8 @@ class Circuit(GateMethods):
         """
         from qiskit import qasm3
 
-        text = qasm3.dumps(circuit)
+        # The exporter writes a pauli gate's word as if it were an angle.
+        text = qasm3.dumps(circuit.decompose("pauli"))
         exported = re.findall(r"^input float\[64\] (\S+);$", text, re.MULTILINE)
         names = dict(zip((p.name for p in circuit.parameters), exported))
         wanted = [getattr(name, "name", name) for name in _listed(inputs)]

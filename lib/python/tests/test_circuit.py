@@ -413,6 +413,13 @@ def test_qiskit() -> None:
     angle, turn = 0.4 * 0.7, 0.9
     wanted = 1 - math.sin(angle / 2) ** 2 * (1 - math.cos(turn))
     assert abs(f.forward([0.4], [turn, 0.7])[0] - wanted) < TOLERANCE
+    theirs = qiskit.QuantumCircuit(3)
+    theirs.pauli("XY", [2, 0])  # Y on qubit 2
+    theirs.pauli("ZI", [0, 1])
+    c = Circuit.from_qiskit(theirs)
+    found = np.asarray(qring.StateFunction(c)([])).reshape(-1)
+    by_gates = qring.StateFunction(Circuit(3).y(2).x(0).z(1))([])
+    assert abs(np.vdot(found, np.asarray(by_gates).reshape(-1))) > 1 - TOLERANCE
 
 
 GOLDEN = Path(__file__).resolve().parents[3] / "tests" / "golden" / "cirq" / "tfq.json"
@@ -455,6 +462,8 @@ def test_cirq() -> None:
     assert np.abs(found - wanted).max() < 1e-6  # Cirq's state is complex64
     with pytest.raises(ValueError, match="not of the circuit"):
         qring.expval(c, cirq.Z(cirq.LineQubit(0)) * 1.0)
+    with pytest.raises(TypeError, match="cirq.read_json"):
+        Circuit.from_cirq(cirq.to_json(circuit))
 
 
 class QubitOperator:
