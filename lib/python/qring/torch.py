@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import weakref
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,8 @@ _CODES = {torch.float32: (FLOAT32, 4), torch.float64: (FLOAT64, 8)}
 # node each. Their arguments are tensors and numbers; a function set is found by its number.
 # n_outputs is an argument because a compiled graph may be read from PyTorch's cache in a process
 # where the number belongs to another set. PyTorch's Python code around an operator costs more than
-# a small circuit, so a call outside torch.compile and torch.func goes by _Eager.
+# a small circuit, so a call outside torch.compile and torch.func goes by _Eager. In torch.func it
+# goes by _Transformed, because PyTorch cannot differentiate operators there.
 
 _numbers = itertools.count(1)
 _sets: weakref.WeakValueDictionary[int, FunctionSet] = weakref.WeakValueDictionary()
@@ -99,8 +100,7 @@ def _derivatives(
     return by_weights, by_inputs
 
 
-@torch.library.custom_op("qring::expval", mutates_args=(), device_types="cpu")
-def _expval(
+def _compute(
     weights: Tensor, inputs: Tensor, number: int, n_outputs: int, by_inputs: bool
 ) -> Tensor:
     """Map weights (P,) and inputs (B, I) to values (B, R).
@@ -110,13 +110,15 @@ def _expval(
     return _values(_function(weights, number, n_outputs, by_inputs), weights, inputs)
 
 
+_expval = torch.library.custom_op("qring::expval", _compute, mutates_args=(), device_types="cpu")
+
+
 @_expval.register_fake
 def _(weights: Tensor, inputs: Tensor, number: int, n_outputs: int, by_inputs: bool) -> Tensor:
     return weights.new_empty((inputs.shape[0], n_outputs))
 
 
-@torch.library.custom_op("qring::expval_vjp", mutates_args=(), device_types="cpu")
-def _expval_vjp(
+def _compute_vjp(
     weights: Tensor, inputs: Tensor, cotangents: Tensor, number: int, by_inputs: bool
 ) -> tuple[Tensor, Tensor]:
     """Return derivatives by weights (P,) and inputs (B, I), or (0,) without by_inputs."""
@@ -125,6 +127,11 @@ def _expval_vjp(
     if d_inputs is None:
         d_inputs = torch.zeros_like(inputs) if by_inputs else inputs.new_empty(0)
     return by_weights, d_inputs
+
+
+_expval_vjp = torch.library.custom_op(
+    "qring::expval_vjp", _compute_vjp, mutates_args=(), device_types="cpu"
+)
 
 
 @_expval_vjp.register_fake
@@ -142,11 +149,13 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.functions = _sets.get(number)
 
 
-def _backward(ctx: Any, cotangents: Tensor) -> tuple[Tensor | None, ...]:
+def _backward(
+    ctx: Any, cotangents: Tensor, call: Callable[..., Any] = torch.ops.qring.expval_vjp
+) -> tuple[Tensor | None, ...]:
     weights, samples = ctx.saved_tensors
     by_weights, by_inputs = ctx.needs_input_grad[:2]
     # The function of the forward call has the weights' gates at hand.
-    d_weights, d_samples = torch.ops.qring.expval_vjp(
+    d_weights, d_samples = call(
         weights, samples, cotangents, ctx.number, by_inputs or ctx.by_inputs
     )
     return (
@@ -182,8 +191,8 @@ class _Eager(torch.autograd.Function):
     def backward(ctx: Any, cotangents: Tensor) -> tuple[Tensor | None, ...]:
         weights, inputs = ctx.saved_tensors
         by_inputs = ctx.needs_input_grad[1]
-        if torch.is_grad_enabled():  # The operator refuses second derivatives.
-            found = torch.ops.qring.expval_vjp(weights, inputs, cotangents, ctx.number, by_inputs)
+        if torch.is_grad_enabled():  # refuses second derivatives
+            found = _TransformedVjp.apply(weights, inputs, cotangents, ctx.number, by_inputs)
         else:
             found = _derivatives(ctx.function, weights, inputs, cotangents)
         return found[0], found[1] if by_inputs else None, None, None, None
@@ -194,42 +203,90 @@ _is_transformed = getattr(torch._C, "_are_functorch_transforms_active", lambda: 
 _n_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 
 
-def _refuse_tangents(*tensors: Tensor) -> None:
-    """Raise in torch.func.jvp, which takes operators without a forward derivative as constant."""
-    unpack: Any = forward_ad.unpack_dual
-    for tensor in tensors:
-        if forward_ad._current_level >= 0 and unpack(tensor).tangent is not None:
-            raise NotImplementedError(
-                "cannot differentiate a circuit in forward mode: qring has derivatives in reverse "
-                "mode only; use backward() or torch.autograd.grad"
-            )
-
-
 def _lanes(tensor: Tensor, dim: int | None, size: int) -> Tensor:
     """Return the tensor with the axis of torch.vmap in front."""
     return tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
 
 
-@_expval.register_vmap
-def _(info: Any, dims: tuple[int | None, ...], *arguments: Any) -> tuple[Tensor, int]:
+def _vmap(
+    call: Callable[..., Tensor], info: Any, dims: tuple[int | None, ...], arguments: Any
+) -> tuple[Tensor, int]:
     weights, inputs, number, n_outputs, by_inputs = arguments
-    call, size = torch.ops.qring.expval, info.batch_size
+    size = info.batch_size
     inputs = _lanes(inputs, dims[1], size)
     if dims[0] is None:  # the lanes are one batch
         ret = call(weights, inputs.flatten(0, 1), number, n_outputs, by_inputs)
-        return ret.unflatten(0, (size, -1)), 0
+        return ret.reshape(size, inputs.shape[1], n_outputs), 0
     lanes = zip(_lanes(weights, dims[0], size), inputs)
     return torch.stack([call(w, x, number, n_outputs, by_inputs) for w, x in lanes]), 0
 
 
-@_expval_vjp.register_vmap
-def _(
-    info: Any, dims: tuple[int | None, ...], *arguments: Any
+def _vmap_vjp(
+    call: Callable[..., Any], info: Any, dims: tuple[int | None, ...], arguments: Any
 ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
     number, by_inputs = arguments[3:]
     lanes = zip(*(_lanes(t, d, info.batch_size) for t, d in zip(arguments[:3], dims)))
-    found = [torch.ops.qring.expval_vjp(w, x, c, number, by_inputs) for w, x, c in lanes]
+    found = [call(w, x, c, number, by_inputs) for w, x, c in lanes]
     return (torch.stack([w for w, _ in found]), torch.stack([x for _, x in found])), (0, 0)
+
+
+_expval.register_vmap(
+    lambda info, dims, *arguments: _vmap(torch.ops.qring.expval, info, dims, arguments)
+)
+_expval_vjp.register_vmap(
+    lambda info, dims, *arguments: _vmap_vjp(torch.ops.qring.expval_vjp, info, dims, arguments)
+)
+
+
+class _Transformed(torch.autograd.Function):
+    """The operator in torch.func and torch.autograd.forward_ad."""
+
+    @staticmethod
+    def forward(*arguments: Any) -> Tensor:
+        return (torch.ops.qring.expval if _n_modes() else _compute)(*arguments)
+
+    setup_context = staticmethod(_setup_context)
+
+    @staticmethod
+    def backward(ctx: Any, cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        return _backward(ctx, cotangents, _TransformedVjp.apply)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise NotImplementedError(
+            "cannot differentiate a circuit in forward mode: qring has derivatives in reverse "
+            "mode only; use torch.func.grad, vjp or jacrev"
+        )
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], *arguments: Any) -> tuple[Tensor, int]:
+        return _vmap(_Transformed.apply, info, dims, arguments)
+
+
+class _TransformedVjp(torch.autograd.Function):
+    """The derivative of the operator in torch.func; it has no derivative itself."""
+
+    @staticmethod
+    def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
+        return (torch.ops.qring.expval_vjp if _n_modes() else _compute_vjp)(*arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep nothing: there are no second derivatives."""
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        raise NotImplementedError(
+            "cannot differentiate a circuit twice: qring has first derivatives only"
+        )
+
+    jvp = backward
+
+    @staticmethod
+    def vmap(
+        info: Any, dims: tuple[int | None, ...], *arguments: Any
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        return _vmap_vjp(_TransformedVjp.apply, info, dims, arguments)
 
 
 def _call(functions: FunctionSet, number: int, weights: Tensor, inputs: Tensor | None) -> Tensor:
@@ -249,10 +306,11 @@ def _call(functions: FunctionSet, number: int, weights: Tensor, inputs: Tensor |
     if rows.dim() != 2:
         rows = rows.reshape(math.prod(rows.shape[:-1]), n_inputs)
     ret: Tensor
-    compiling = torch.compiler.is_compiling()
-    if compiling or _is_transformed() or _n_modes():
-        if not compiling:
-            _refuse_tangents(on_cpu, rows)
+    if torch.compiler.is_compiling():
+        ret = torch.ops.qring.expval(on_cpu, rows, number, n_outputs, by_inputs)
+    elif _is_transformed() or forward_ad._current_level >= 0:
+        ret = _Transformed.apply(on_cpu, rows, number, n_outputs, by_inputs)
+    elif _n_modes():
         ret = torch.ops.qring.expval(on_cpu, rows, number, n_outputs, by_inputs)
     else:
         ret = _Eager.apply(on_cpu, rows, functions, number, by_inputs)

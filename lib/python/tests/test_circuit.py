@@ -462,7 +462,7 @@ def test_cirq() -> None:
     assert np.abs(found - wanted).max() < 1e-6  # Cirq's state is complex64
     with pytest.raises(ValueError, match="not of the circuit"):
         qring.expval(c, cirq.Z(cirq.LineQubit(0)) * 1.0)
-    with pytest.raises(TypeError, match="cirq.read_json"):
+    with pytest.raises(TypeError, match=r"cirq\.read_json"):
         Circuit.from_cirq(cirq.to_json(circuit))
 
 

@@ -154,6 +154,11 @@ def test_forward_mode_is_refused(transform: Any) -> None:
     for function, at in ((by_weight, weight), (lambda x: layer(x).sum(), inputs)):
         with pytest.raises(NotImplementedError, match="forward mode"):
             transform(function, *((at,) if transform is torch.func.linearize else ()))(at)
+        with (
+            torch.autograd.forward_ad.dual_level(),
+            pytest.raises(NotImplementedError, match="forward mode"),
+        ):
+            function(torch.autograd.forward_ad.make_dual(at, torch.ones_like(at)))
 
 
 def test_vmap_over_inputs_and_weights() -> None:
@@ -168,6 +173,41 @@ def test_vmap_over_inputs_and_weights() -> None:
     many = torch.stack([layer.weight.detach(), layer.weight.detach() + 1])
     found = torch.vmap(call, (0, None))(many, inputs)
     assert torch.equal(found, torch.stack([call(v, inputs) for v in many]))
+
+
+def test_functional_derivatives() -> None:
+    """torch.func, as torch.autograd; vmap of grad gives a gradient for each sample."""
+    w, x = data(6)
+    layer, inputs = layer_with(w), torch.tensor(x)
+    weight = layer.weight.detach()
+
+    def call(weight: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(layer, {"weight": weight}, (at,))
+
+    def loss(weight: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return (call(weight, at) ** 2).sum()
+
+    exact = torch.autograd.functional.jacobian(call, (weight, inputs))
+    for found, expected in zip(torch.func.jacrev(call, (0, 1))(weight, inputs), exact):
+        assert torch.allclose(found, expected, rtol=0, atol=1e-14)
+    exact = [torch.autograd.functional.jacobian(loss, (weight, row)) for row in inputs]
+    expected = [torch.stack(parts) for parts in zip(*exact)]
+    by_weights = torch.func.vmap(torch.func.grad(loss), (None, 0))(weight, inputs)
+    assert torch.allclose(by_weights, expected[0], rtol=0, atol=1e-14)
+    for found, row in zip(
+        torch.func.vmap(torch.func.grad(loss, (0, 1)), (None, 0))(weight, inputs), expected
+    ):
+        assert torch.allclose(found, row, rtol=0, atol=1e-14)
+    many = torch.stack([weight, weight + 1])
+    found = torch.func.vmap(torch.func.grad(loss), (0, None))(many, inputs)
+    rows = [torch.func.grad(loss)(v, inputs) for v in many]
+    assert torch.equal(found, torch.stack(rows))
+    total = torch.func.grad(lambda w: torch.func.vmap(loss, (None, 0))(w, inputs).sum())(weight)
+    assert torch.allclose(total, by_weights.sum(0), rtol=0, atol=1e-14)
+    with pytest.raises(NotImplementedError, match="differentiate a circuit twice"):
+        torch.func.jacrev(torch.func.grad(loss))(weight, inputs)
+    compiled = torch.compile(torch.func.vmap(torch.func.grad(loss), (None, 0)))
+    assert torch.allclose(compiled(weight, inputs), by_weights, rtol=0, atol=1e-14)
 
 
 def test_contiguous_arguments_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +340,7 @@ def test_misuse_raises() -> None:
     layer = layer_with(w)
     loss = layer(torch.tensor(x)).sum()
     (first,) = torch.autograd.grad(loss, layer.weight, create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula"):
+    with pytest.raises(NotImplementedError, match="a circuit twice"):
         torch.autograd.grad(first.sum(), layer.weight)
     with pytest.raises(RuntimeError, match="was deleted"):
         torch.ops.qring.expval(torch.zeros(5), torch.zeros(1, 3), 10**9, 2, False)
