@@ -282,10 +282,11 @@ static const char *const equal_texts[][2] = {
      "qubit[2] q; angle a = pi; a = a + pi; crx(a) q[0], q[1]; angle[4] b = 9 * (pi / 8); "
      "rx(b) q[0]; if (bit[4](b) == \"1001\") x q; rx(uint[4](bit[4](b))) q[0]; "
      "angle[2] c = -0.3; rx(c) q[0]; angle[8] d = 127 * pi / 256; rx(d) q[0]; "
-     "rx(angle[4](\"1100\")) q[0]; rx(angle(-pi / 2)) q[0]; rx(-0.5) q[0]; b += pi; rx(b) q[0];",
+     "rx(angle[4](\"1100\")) q[0]; rx(angle(-pi / 2)) q[0]; rx(-0.5) q[0]; b += pi; rx(b) q[0]; "
+     "rx(angle(5 * pi / 2)) q[0];",
      STD "qubit[2] q; crx(0) q[0], q[1]; rx(9 * (pi / 8)) q[0]; x q; rx(9) q[0]; rx(0) q[0]; "
          "rx(pi / 2) q[0]; rx(3 * pi / 2) q[0]; rx(3 * pi / 2) q[0]; rx(-0.5) q[0]; "
-         "rx(pi / 8) q[0];"},
+         "rx(pi / 8) q[0]; rx(pi / 2) q[0];"},
     {STD "qubit q; rx(mod(-7, 3)) q; rx(-7 % 3) q; rx(mod(7, -1)) q; rx(mod(-7.5, 2)) q; "
          "rx(-7.5 % 2) q; rx(-8 / -1) q;",
      STD "qubit q; rx(-1) q; rx(-1) q; rx(0) q; rx(-1.5) q; rx(-1.5) q; rx(8) q;"},
@@ -628,6 +629,7 @@ static const struct {
     {STD "qubit q; uint[64] a = 18446744073709551615;", "column 47", "too large for an integer",
      true},
     {STD "qubit q; bit[70] a; if (~a == 0) x q;", "column 49", "exceeds 63 bits", true},
+    {STD "qubit q; bit[70] a; if (a << 1 == 0) x q;", "column 51", "exceeds 63 bits", true},
     {STD "qubit q; angle[4] a = pi; bit[5] b = a;", "column 62", "only to bit[n]", false},
     {STD "qubit q; angle[4] a = pi; rx(uint[4](a)) q;", "column 54", "only to bit[n]", false},
     {STD "qubit q; rx(angle[4](\"101\")) q;", "column 37", "only angle[3] takes 3 bits", false},
