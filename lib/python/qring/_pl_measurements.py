@@ -202,10 +202,21 @@ def _probabilities(wires: tuple[Any, ...], letters: str) -> Outputs:
     return Outputs(words[1:], np.ascontiguousarray(h[:, 1:]), h[:, 0], None, None, (len(h),))
 
 
-def _outcomes_sentence(mp: Any) -> PauliSentence:
-    """Return the sum of the outcomes of deferred measurements, times their projectors."""
-    p = _probabilities(mp.wires.labels, "Z" * len(mp.wires))
+def measured_sentence(mp: Any) -> PauliSentence:
+    """Return the observable of an expectation value or a variance.
+
+    For deferred measurements: the sum of their outcomes, times the projectors.
+    """
+    if mp.mv is None:
+        return sentence_of(mp.obs)
+    if len(mp.wires) > MATRIX_WIRES:
+        raise UnsupportedObservable(f"{mp} has more than {MATRIX_WIRES} measurements")
+    # PennyLane orders the wires by random names of the measurements.
+    labels = mp.wires.labels
+    order = sorted(range(len(labels)), key=lambda i: str(labels[i]))
+    p = _probabilities(tuple(labels[i] for i in order), "Z" * len(labels))
     outcomes = np.asarray(qml.math.toarray(mp.eigvals()), dtype=np.float64)
+    outcomes = outcomes.reshape((2,) * len(labels)).transpose(order).ravel()
     coefficients = dict(zip(p.words, outcomes @ p.linear, strict=True))
     return PauliSentence({PauliWord({}): outcomes @ p.constant, **coefficients})
 
@@ -240,7 +251,7 @@ def outputs_of(mp: Any) -> Outputs:
         letters = _probability_letters(mp)
         assert letters is not None
         return _probabilities(mp.wires.labels, "".join(letters[w] for w in mp.wires))
-    sentence = sentence_of(mp.obs) if mp.mv is None else _outcomes_sentence(mp)
+    sentence = measured_sentence(mp)
     make = _variance if isinstance(mp, qml.measurements.VarianceMP) else _linear
     return make(sentence, mp.obs)
 

@@ -17,9 +17,10 @@ import autoray
 import numpy as np
 import pennylane as qml
 from pennylane.devices.preprocess import decompose
+from pennylane.exceptions import DeviceError
 
 from ._pl_gates import Gate, describe, gates_of, is_native
-from ._pl_measurements import UnsupportedObservable, observable_text, sentence_of
+from ._pl_measurements import UnsupportedObservable, measured_sentence, observable_text
 from ._pl_plans import wire_order
 from .circuit import Circuit
 from .expression import Expression, Input, Parameter
@@ -234,6 +235,7 @@ def _native_tape(qnode: Any, arguments: dict[str, Any]) -> Any:
     tape = qml.workflow.construct_tape(qnode, level="user")(**arguments)
     if tape.shots:
         raise ValueError("cannot turn the QNode into a function: it has shots; remove them")
+    (tape,), _ = qml.defer_measurements(tape, allow_postselect=False)
     (tape,), _ = decompose(
         tape, stopping_condition=is_native, skip_initial_state_prep=False, name="qring"
     )
@@ -260,13 +262,13 @@ def _observables(tape: Any) -> list[str]:
     index = {label: q for q, label in enumerate(_wires(tape))}
     texts = []
     for mp in tape.measurements:
-        if not isinstance(mp, qml.measurements.ExpectationMP) or mp.obs is None:
+        if not isinstance(mp, qml.measurements.ExpectationMP):
             raise ValueError(
                 f"cannot turn the QNode into a function: it returns {mp}; return expectation "
                 "values only"
             )
         try:
-            sentence = sentence_of(mp.obs)
+            sentence = measured_sentence(mp)
         except UnsupportedObservable as error:
             raise ValueError(f"cannot turn the QNode into a function: {error}") from None
         terms = []
@@ -347,7 +349,7 @@ def from_qnode(
             with np.errstate(all="ignore"):  # arccos of 20
                 tape = _native_tape(qnode, arguments.traced(rng, low, high))
                 traces.append((_circuit(tape, arguments.n_columns), _observables(tape)))
-        except (TypeError, AttributeError, NotImplementedError, ImportError) as error:
+        except (TypeError, AttributeError, NotImplementedError, ImportError, DeviceError) as error:
             raise ValueError(
                 f"cannot turn the QNode into a function: {error}; it may compute with its "
                 "arguments by arithmetic and NumPy's functions only"

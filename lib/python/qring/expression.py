@@ -41,7 +41,7 @@ class Expression:
 
     Made by arithmetic on :class:`Parameter` and :class:`Input`: ``+``, ``-``, ``*``, ``/``,
     ``**``, and ``np.sin``, ``cos``, ``tan``, ``arcsin``, ``arccos``, ``arctan``, ``sqrt``,
-    ``exp``, ``log``, ``abs``, ``arctan2``, ``hypot``. Expressions are immutable.
+    ``exp``, ``log``, ``abs``, ``square``, ``reciprocal``, ``arctan2``, ``hypot``. Immutable.
     """
 
     __slots__ = ("_level", "_scale", "_symbol", "_text")
@@ -297,6 +297,8 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "true_divide": operator.truediv,
     "negative": operator.neg,
     "positive": operator.pos,
+    "square": lambda value: value * value,
+    "reciprocal": lambda value: 1 / value,
     "power": _function("pow"),
     "float_power": _function("pow"),
     "absolute": _function("abs"),

@@ -616,6 +616,20 @@ def _embedding(w):
 _REFUSED = [_by_value, _cond, *map(_angle, BY_VALUE), _probs, _coefficient, _embedding]
 
 
+def test_from_qnode_with_measurements():
+    @qml.qnode(qml.device("default.qubit"))
+    def model(w):
+        qml.RX(np.square(w[0]) + np.reciprocal(w[0]), 0)
+        m = qml.measure(0)
+        qml.cond(m, qml.RY)(w[1], wires=1)
+        n = qml.measure(1)
+        return qml.expval(m), qml.expval(qml.Z(1)), qml.expval(n - 2 * m)
+
+    w = np.array([0.7, 0.9])
+    values = from_qnode(model, w).forward(w)
+    np.testing.assert_allclose(values, model(w), rtol=0, atol=WITHIN)
+
+
 @pytest.mark.parametrize("function", _REFUSED)
 def test_from_qnode_refuses(function):
     with pytest.raises(ValueError, match="cannot turn the QNode into a function"):
