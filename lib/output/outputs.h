@@ -111,8 +111,8 @@ QR_MUST_CHECK enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct
 QR_MUST_CHECK enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, struct qr_err *err);
-/* Folder where the earlier run in DIR has its checkpoints as far as known: also without checkpoints
- * of this run, which replaces its results. Heap. */
+/* Folder of the checkpoints of an earlier run: that of this run, or DIR/checkpoints if this run has
+ * none. Heap. */
 char *qr_outputs_earlier_checkpoints(const struct qr_outputs *o);
 /* Starts TensorBoard events for later steps, if a logdir is set, and job.json.
  *

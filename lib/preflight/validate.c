@@ -162,7 +162,7 @@ static void validate_outputs(struct qr_validation *v, const struct qr_log *log) 
     }
     if (v->outputs_good && outputs.checkpoints_url)
         v->checkpoints_url = qr_xstrdup(outputs.checkpoints_url);
-    v->earlier_checkpoints = qr_outputs_earlier_checkpoints(&outputs);
+    if (v->outputs_good) v->earlier_checkpoints = qr_outputs_earlier_checkpoints(&outputs);
     if (outputs.logdir_url && qr_outputs_check_logdir(&outputs, &err) != QR_OK) {
         v->outputs_good = false;
         add_finding(v, &err);
@@ -187,7 +187,7 @@ static void validate_checkpoints(struct qr_validation *v) {
     struct qr_resume_point start;
     struct qr_err err;
     enum qr_code code;
-    if (!v->outputs_good || v->settings.fresh) return;
+    if (!v->earlier_checkpoints || v->settings.fresh) return;
     if (v->checkpoints_url) {
         code = qr_run_checkpoints_load(v->checkpoints_url, v->out, &v->load, epochs, &start, &err);
         if (code == QR_OK)

@@ -58,7 +58,7 @@ struct qr_validation {
     uint64_t epochs;
     char *out, *weights_url, *logdir; /* as a worker would use them; NULL: not known */
     char *checkpoints_url;            /* NULL: no checkpoints, or their location is unusable */
-    char *earlier_checkpoints;        /* of qr_outputs_earlier_checkpoints */
+    char *earlier_checkpoints;        /* where an earlier run may have some; NULL: not known */
     bool outputs_good;
     struct qr_estimate_facts facts;
     unsigned best, max_workers;
