@@ -103,12 +103,13 @@ def test_from_a_script_that_ends_first(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import time, qring\n"
+        "from pathlib import Path\n"
         "class Point:\n"
         "    def __init__(self, x): self.x = x\n"
         "def scale(p): return Point(3 * p.x)\n"
         "@qring.hybrid_job('mine', local=True)\n"
         "def main(p):\n"
-        "    time.sleep(1)\n"
+        f"    while not Path({str(tmp_path / 'go')!r}).exists(): time.sleep(0.01)\n"
         "    return scale(p).x\n"
         "job = main(Point(2))\n"
         "print(job.name, job.state(), job.folder)\n"
@@ -122,6 +123,7 @@ def test_from_a_script_that_ends_first(tmp_path):
     job = qring.attach(folder, local=True)
     assert job.name == "mine"
     assert job.state() == "running"
+    (tmp_path / "go").touch()
     assert job.result(SECONDS) == 6
     assert qring.attach(Path("out/mine"), local=True).hyperparameters.keys() == {"p"}
     with pytest.raises(qring.QringError, match="cannot find a hybrid job") as caught:
@@ -397,15 +399,15 @@ def test_cancel_and_delete(tmp_path):
     @local()
     def sleep():
         try:
-            time.sleep(60)
+            print("started")
+            time.sleep(600)
         finally:
             qring.save_checkpoint("cleaned up")
 
     job = sleep()
     with pytest.raises(TimeoutError, match=r"running after 0\.1 s"):
         job.result(0.1)
-    wait_for(lambda: (job.folder / "out" / "work").exists())
-    time.sleep(0.2)
+    wait_for(lambda: "started" in job.logs())
     job.cancel()
     assert job.wait(SECONDS) == "cancelled"
     assert job.checkpoints() == {"checkpoint": "cleaned up"}
@@ -427,15 +429,20 @@ def test_cancel_and_delete(tmp_path):
 
 
 def test_timeout():
-    @local(timeout=1.5, env={"COLOUR": "red"})
+    @local(timeout=1.5)
     def sleep():
-        print(os.environ["COLOUR"])
-        time.sleep(60)
+        time.sleep(600)
 
-    job = sleep()
     with pytest.raises(qring.HybridJobError, match=r"it did not end in 1\.5 s"):
-        job.result(SECONDS)
-    assert job.logs() == "red"
+        sleep().result(SECONDS)
+
+
+def test_environment():
+    @local(env={"COLOUR": "red"})
+    def colour():
+        return os.environ["COLOUR"]
+
+    assert colour().result(SECONDS) == "red"
 
 
 # ---- what travels ----

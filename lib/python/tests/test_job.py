@@ -446,7 +446,8 @@ def test_load_without_a_run(tmp_path):
 # ---- interrupts ----
 
 _INTERRUPTED = """
-import qring, sys
+import qring, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in background jobs
 try:
     qring.run(sys.argv[1], epochs=1000000, workers=2, out=sys.argv[2])
 except KeyboardInterrupt:
@@ -473,22 +474,30 @@ def _processes(out):
     return found
 
 
-def _start(out):
+@pytest.fixture
+def training(tmp_path):
+    """A Python process that trains for long, and its output folder."""
+    out = tmp_path / "long"
     child = subprocess.Popen(
         [sys.executable, "-c", _INTERRUPTED, str(JOBS / "qcnn.json"), str(out)],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "lib" / "python")},
     )
-    steps = out / "steps.jsonl"
-    _wait_for(lambda: child.poll() is not None or (steps.exists() and steps.stat().st_size > 0))
-    assert child.poll() is None
-    return child
+    with child:
+        try:
+            steps = out / "steps.jsonl"
+            _wait_for(
+                lambda: child.poll() is not None or (steps.exists() and steps.stat().st_size > 0)
+            )
+            assert child.poll() is None
+            yield child, out
+        finally:
+            child.kill()
 
 
-def test_an_interrupted_run_ends_with_a_checkpoint_and_resumes(tmp_path):
-    out = tmp_path / "long"
-    child = _start(out)
+def test_an_interrupted_run_ends_with_a_checkpoint_and_resumes(training):
+    child, out = training
     child.send_signal(signal.SIGINT)
     assert child.communicate(timeout=60)[0] == "interrupted\n"
     assert child.returncode == 0
@@ -501,9 +510,8 @@ def test_an_interrupted_run_ends_with_a_checkpoint_and_resumes(tmp_path):
     assert result.digest == qring.run(JOBS / "qcnn.json", epochs=done + 2, out="straight").digest
 
 
-def test_the_program_ends_with_a_killed_python(tmp_path):
-    out = tmp_path / "long"
-    child = _start(out)
+def test_the_program_ends_with_a_killed_python(training):
+    child, out = training
     assert len(_processes(out)) >= 2
     child.kill()
     child.communicate()

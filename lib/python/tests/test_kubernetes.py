@@ -13,7 +13,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -488,22 +487,33 @@ def test_wait_shows_position_and_reasons(fake, client, monkeypatch):
     waiting = {"reason": "ErrImagePull"}
     fake.pods[0]["status"]["containerStatuses"][0]["state"] = {"waiting": waiting}
     fake.refused.append(("GET .*/jobs/small", 503))
+    before = len(fake.calls)
+    stopped = threading.Event()
+
+    def is_shown(start):
+        return any(text.startswith(start) for text in shown)
+
+    def wait_for(reached):
+        while not reached() and not stopped.wait(0.005):
+            pass
 
     def later():
+        wait_for(lambda: len(fake.calls) > before + 1)
         fake.refused.clear()
-        time.sleep(0.3)
+        wait_for(lambda: is_shown("step 0/? - ErrImagePull"))
         fake.pods.clear()
         fake.pod(0, metrics=METRICS)
         fake.status(ready=1)
-        time.sleep(0.3)
+        wait_for(lambda: is_shown("step 45/90 - loss: 0.5"))
         fake.condition("Complete")
 
-    timer = threading.Timer(0.2, later)
-    timer.start()
-    assert handle.wait() == "succeeded"
-    timer.join()
-    assert any(text.startswith("step 0/? - ErrImagePull") for text in shown)
-    assert any(text.startswith("step 45/90 - loss: 0.5") for text in shown)
+    thread = threading.Thread(target=later)
+    thread.start()
+    try:
+        assert handle.wait(60) == "succeeded"
+    finally:
+        stopped.set()
+        thread.join()
 
 
 def test_result_has_the_digest_of_the_log(fake, client, tmp_path):
