@@ -127,7 +127,7 @@ install: $(progs) $(shared) $(B)/share/.made
 	cd $(B)/share && find * -type f -exec install -D -m 644 '{}' '$(abspath $(DESTDIR)/$(PREFIX))/share/{}' ';'
 
 ## make wheel        build/dist/qring-VERSION-py3-none-manylinux_2_28_x86_64.whl for pip, and its tests (120 MB from PyPI)
-wheel: $(shared)
+wheel: $(shared) $(progs)
 	$(Q)tests/python/wheel
 	$(Q)tests/python/run build/dist/qring-$(shell cat lib/VERSION)-py3-none-manylinux_2_28_x86_64.whl
 
