@@ -338,19 +338,27 @@ static enum qr_code stepper_resize(struct qr_stepper *s, struct qr_err *err) {
 
 /* ---- work ---- */
 
+/* Runs the next micro-batch; returns false after the last one, or if the work is interrupted. */
+static bool run_next(struct qr_stepper *s, struct lane *l) {
+    uint64_t micro_batch;
+    if (stepper_must_resize(s)) {
+        atomic_store_explicit(&s->interrupted, true, memory_order_relaxed);
+        return false;
+    }
+    if (!s->next(s->next_ctx, &micro_batch)) return false;
+    run_micro_batch(s, l, (size_t)micro_batch);
+    return true;
+}
+
 static void micro_batch_task(void *ctx, size_t i, unsigned worker) {
     struct qr_stepper *s = ctx;
-    uint64_t micro_batch;
     (void)i;
-    if (stepper_must_resize(s)) atomic_store_explicit(&s->interrupted, true, memory_order_relaxed);
-    else if (s->next(s->next_ctx, &micro_batch))
-        run_micro_batch(s, &s->lanes[worker], (size_t)micro_batch);
+    run_next(s, &s->lanes[worker]);
 }
 
 enum qr_code qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
                              qr_stepper_next_fn *next, void *ctx, struct qr_err *err) {
     int64_t began_ns = qr_now_ns(s->opt.clock), span_ns = qr_span_begin();
-    uint64_t micro_batch;
     s->next = next;
     s->next_ctx = ctx;
     s->work = w;
@@ -359,8 +367,7 @@ enum qr_code qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w,
         if (stepper_must_resize(s)) QR_TRY(stepper_resize(s, err));
         if (s->parallel) qr_pool_for(s->opt.pool, n_left, micro_batch_task, s);
         else
-            while (!(s->interrupted = stepper_must_resize(s)) && next(ctx, &micro_batch))
-                run_micro_batch(s, &s->lanes[0], (size_t)micro_batch);
+            while (run_next(s, &s->lanes[0])) continue;
     } while (s->interrupted);
     int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
     s->took_ns += took_ns;
