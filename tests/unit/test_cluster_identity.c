@@ -91,6 +91,8 @@ static const struct row rows[] = {
      OK_PS("tf_config", "evaluator", "null", "null", "1", "\"p:1\"," PEERS_AB), NULL},
     {"ps without workers", CFG("\"ps\":[\"p:1\"]", "ps", "0"), NULL,
      "cluster names ps|no worker, chief or master to compute"},
+    {"ps by key, an index beyond them", CFG("\"ps\":{\"1\":\"q:1\",\"0\":\"p:1\"}," AB, "ps", "2"),
+     NULL, "task.index is 2, but cluster.ps names 2 addresses"},
     {"ps by key, with a hole", CFG("\"ps\":{\"1\":\"q:1\"}," AB, "worker", "1"), NULL,
      "cluster.ps[\"1\"]|must name all ps"},
     {"a ps without a cluster", TF("{" TASK("ps", "0") "}"), NULL, "'ps'|no cluster"},
