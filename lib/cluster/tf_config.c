@@ -155,8 +155,8 @@ static enum qr_code check_task(const struct config *c, struct qr_err *err) {
     if (!n)
         return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.type is '%s', but %s names no %s",
                        name, c->key, name);
-    /* put_keyed checks the index itself; the list of ps is whole */
-    if (is_keyed(list) && c->task != PS) return QR_OK;
+    /* These lists may have gaps: the address is looked up by key later. */
+    if (is_keyed(list) && (c->task == WORKER || c->task == EVALUATOR)) return QR_OK;
     if (c->index >= n)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "TF_CONFIG: task.index is %llu, but %s.%s names %zu address%s, so it must "

@@ -93,6 +93,8 @@ static const struct row rows[] = {
      "cluster names ps|no worker, chief or master to compute"},
     {"ps by key, an index beyond them", CFG("\"ps\":{\"1\":\"q:1\",\"0\":\"p:1\"}," AB, "ps", "2"),
      NULL, "task.index is 2, but cluster.ps names 2 addresses"},
+    {"a chief by key, an index beyond it", CFG("\"chief\":{\"0\":\"c:1\"}," AB, "chief", "1"), NULL,
+     "task.index is 1, but cluster.chief names 1 address"},
     {"ps by key, with a hole", CFG("\"ps\":{\"1\":\"q:1\"}," AB, "worker", "1"), NULL,
      "cluster.ps[\"1\"]|must name all ps"},
     {"a ps without a cluster", TF("{" TASK("ps", "0") "}"), NULL, "'ps'|no cluster"},
