@@ -487,7 +487,7 @@ def test_wait_shows_position_and_reasons(fake, client, monkeypatch):
     waiting = {"reason": "ErrImagePull"}
     fake.pods[0]["status"]["containerStatuses"][0]["state"] = {"waiting": waiting}
     fake.refused.append(("GET .*/jobs/small", 503))
-    before = len(fake.calls)
+    fake.calls.clear()
     stopped = threading.Event()
 
     def is_shown(start):
@@ -498,7 +498,8 @@ def test_wait_shows_position_and_reasons(fake, client, monkeypatch):
             pass
 
     def later():
-        wait_for(lambda: len(fake.calls) > before + 1)
+        # Before the second request the first one was refused.
+        wait_for(lambda: sum(path.endswith("/jobs/small") for _, path, _ in fake.calls) > 1)
         fake.refused.clear()
         wait_for(lambda: is_shown("step 0/? - ErrImagePull"))
         fake.pods.clear()
