@@ -234,6 +234,23 @@ static enum qr_code select_indices(struct qasm_reader *r, struct qasm_selection 
     return qasm_expect(r, ']', "']' after the index");
 }
 
+/* q[3] of a register of one dimension, which most indices are; false: it is none. */
+static bool select_one(struct qasm_reader *r, struct qasm_selection *s) {
+    const struct qasm_token *t = qasm_here(r);
+    if (s->n_dims != 1 || t[0].kind != '[' || t[1].kind != QASM_INTEGER || t[2].kind != ']' ||
+        t[1].value >= s->dims[0])
+        return false;
+    *s = (struct qasm_selection){.qubits = s->qubits,
+                                 .constant = s->constant,
+                                 .width = s->width,
+                                 .type = s->type,
+                                 .first = s->first + t[1].value,
+                                 .n = 1};
+    r->at += 3;
+    r->steps += 3;
+    return true;
+}
+
 /* $0: the circuit has as many qubits as the largest number demands. */
 static enum qr_code select_hardware(struct qasm_reader *r, struct qasm_selection *ret) {
     uint32_t qubit = qasm_here(r)->value;
@@ -266,6 +283,7 @@ enum qr_code qasm_select(struct qasm_reader *r, struct qasm_selection *ret) {
         return qasm_fail(r, token, "'%.*s' is a %s, not a variable; use another name",
                          QASM_TEXT(r, name), s->kind == QASM_GATE ? "gate" : "subroutine");
     *ret = s->items;
+    if (select_one(r, ret)) return QR_OK;
     while (qasm_is(r, '[') && ret->n_dims) QR_TRY(select_indices(r, ret));
     return QR_OK;
 }
@@ -320,6 +338,11 @@ static unsigned digit_of(char ch) {
 
 static enum qr_code read_integer_literal(struct qasm_reader *r, struct qasm_value *ret) {
     const struct qasm_token *t = qasm_here(r);
+    if (t->value != QASM_UNNUMBERED) {
+        *ret = qasm_whole(t->value);
+        qasm_next(r);
+        return QR_OK;
+    }
     const char *p = (const char *)r->text.p + t->at, *end = p + t->bytes;
     uint64_t base = 10, v = 0;
     if (t->bytes > 2 && *p == '0' && strchr("xXbBoO", p[1])) {
@@ -619,8 +642,10 @@ static enum qr_code read_joined(struct qasm_reader *r, unsigned least, struct qa
 }
 
 enum qr_code qasm_expression(struct qasm_reader *r, struct qasm_value *ret) {
-    unsigned next = r->tokens[r->at + !qasm_is(r, QASM_END)].kind;
-    if (qasm_is(r, QASM_INTEGER) && (next == ']' || next == ')' || next == ','))
-        return read_integer_literal(r, ret); /* most indices */
+    unsigned kind = qasm_here(r)->kind, next = r->tokens[r->at + (kind != QASM_END)].kind;
+    if (next == ']' || next == ')' || next == ',') { /* most indices and angles */
+        if (kind == QASM_INTEGER) return read_integer_literal(r, ret);
+        if (kind == QASM_FLOAT) return read_float_literal(r, ret);
+    }
     return read_joined(r, 1, ret);
 }

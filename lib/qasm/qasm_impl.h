@@ -41,8 +41,8 @@ enum { QASM_UNNUMBERED = 1 << 30 };
 struct qasm_token {
     uint8_t kind;
     uint32_t at, bytes; /* in the text */
-    /* NAME: number of the name; "{": the token of its "}"; HARDWARE: the qubit, or
-     * QASM_UNNUMBERED; ASSIGN */
+    /* NAME: number of the name; "{": the token of its "}"; INTEGER: its value, and HARDWARE: the
+     * qubit, or QASM_UNNUMBERED; ASSIGN */
     uint32_t value;
 };
 

@@ -77,15 +77,18 @@ enum qr_code qasm_refuse(struct qasm_reader *r, uint32_t token, const char *fmt,
 
 /* ---- names ---- */
 
+/* FNV-1a, byte by byte. */
+enum { HASH_BEGIN = 0x811c9dc5u };
+static uint32_t hash_next(uint32_t hash, uint8_t byte) { return (hash ^ byte) * 16777619u; }
 static uint32_t name_hash(const uint8_t *p, size_t n) {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 16777619u;
-    return h ^ h >> 15;
+    uint32_t h = HASH_BEGIN;
+    for (size_t i = 0; i < n; i++) h = hash_next(h, p[i]);
+    return h;
 }
 
 /* Long searches count as steps, so that names of one hash end. */
-static uint32_t *name_slot(struct qasm_reader *r, const uint8_t *p, size_t n) {
-    uint32_t last = 2 * r->cap_names - 1, first = name_hash(p, n) & last, at = first;
+static uint32_t *name_slot(struct qasm_reader *r, const uint8_t *p, size_t n, uint32_t hash) {
+    uint32_t last = 2 * r->cap_names - 1, first = (hash ^ hash >> 15) & last, at = first;
     for (; r->name_slots[at]; at = (at + 1) & last) {
         const struct qasm_name *name = &r->names[r->name_slots[at] - 1];
         if (name->bytes == n && memcmp(name->text, p, n) == 0) break;
@@ -95,17 +98,21 @@ static uint32_t *name_slot(struct qasm_reader *r, const uint8_t *p, size_t n) {
 }
 
 /* Number of the name; hidden: later names do not find this one. */
-static uint32_t name_number(struct qasm_reader *r, const uint8_t *p, size_t n, bool hidden) {
+static uint32_t name_number(struct qasm_reader *r, const uint8_t *p, size_t n, uint32_t hash,
+                            bool hidden) {
     if (r->n_names == r->cap_names) {
         r->cap_names = r->cap_names ? 2 * r->cap_names : 256;
         r->names = qr_xreallocarray(r->names, r->cap_names, sizeof *r->names);
         free(r->name_slots);
         r->name_slots = qr_xcalloc(2 * (size_t)r->cap_names, sizeof *r->name_slots);
-        for (uint32_t i = 0; i < r->n_names; i++)
+        for (uint32_t i = 0; i < r->n_names; i++) {
+            const uint8_t *text = (const uint8_t *)r->names[i].text;
+            size_t bytes = r->names[i].bytes;
             if (i >= QASM_N_KEYWORDS || r->version > 2 || i < QASM_N_KEYWORDS_2)
-                *name_slot(r, (const uint8_t *)r->names[i].text, r->names[i].bytes) = i + 1;
+                *name_slot(r, text, bytes, name_hash(text, bytes)) = i + 1;
+        }
     }
-    uint32_t *slot = name_slot(r, p, n);
+    uint32_t *slot = name_slot(r, p, n, hash);
     if (*slot && !hidden) return *slot - 1;
     r->names[r->n_names] = (struct qasm_name){.text = (const char *)p, .bytes = (uint32_t)n};
     if (!hidden) *slot = r->n_names + 1;
@@ -116,21 +123,23 @@ static void add_keywords(struct qasm_reader *r) {
     static const char *const words[] = {
 #define WORD(word) #word,
         QASM_KEYWORDS(WORD)};
-    for (uint32_t i = 0; i < QASM_N_KEYWORDS; i++)
-        name_number(r, (const uint8_t *)words[i], strlen(words[i]),
-                    r->version == 2 && i >= QASM_N_KEYWORDS_2);
+    for (uint32_t i = 0; i < QASM_N_KEYWORDS; i++) {
+        const uint8_t *word = (const uint8_t *)words[i];
+        size_t n = strlen(words[i]);
+        name_number(r, word, n, name_hash(word, n), r->version == 2 && i >= QASM_N_KEYWORDS_2);
+    }
 }
 
 /* ---- tokens ---- */
 
-static bool token_is_digit(uint8_t ch) { return (uint8_t)(ch - '0') <= 9; }
-static bool token_is_letter(uint8_t ch) {
+static inline bool token_is_digit(uint8_t ch) { return (uint8_t)(ch - '0') <= 9; }
+static inline bool token_is_letter(uint8_t ch) {
     return (uint8_t)((ch | 0x20) - 'a') <= 'z' - 'a' || ch == '_' || ch >= 0x80;
 }
-static uint8_t byte_at(const struct qasm_reader *r, size_t at) {
+static inline uint8_t byte_at(const struct qasm_reader *r, size_t at) {
     return at < r->text.n ? r->text.p[at] : 0;
 }
-static bool text_has(const struct qasm_reader *r, size_t at, const char *word) {
+static inline bool text_has(const struct qasm_reader *r, size_t at, const char *word) {
     size_t n = strlen(word);
     return r->text.n - at >= n && memcmp(r->text.p + at, word, n) == 0;
 }
@@ -148,24 +157,27 @@ static inline void add_token(struct qasm_reader *r, unsigned kind, size_t from, 
 }
 
 static size_t word_end(const struct qasm_reader *r, size_t at) {
-    while (token_is_letter(byte_at(r, at)) || token_is_digit(byte_at(r, at))) at++;
+    const uint8_t *p = r->text.p;
+    size_t n = r->text.n;
+    while (at < n && (token_is_letter(p[at]) || token_is_digit(p[at]))) at++;
     return at;
 }
 
 /* Past digits and underscores between them. */
 static size_t digits_end(const struct qasm_reader *r, size_t at) {
-    while (token_is_digit(byte_at(r, at)) || (byte_at(r, at) == '_' && byte_at(r, at + 1) != '_'))
-        at++;
+    const uint8_t *p = r->text.p;
+    size_t n = r->text.n;
+    while (at < n && (token_is_digit(p[at]) || (p[at] == '_' && byte_at(r, at + 1) != '_'))) at++;
     return at;
 }
 
-static enum qr_code read_number(struct qasm_reader *r, size_t *at) {
+static enum qr_code read_other_number(struct qasm_reader *r, size_t *at) {
     size_t p = *at;
     unsigned kind = QASM_INTEGER;
     uint8_t base = byte_at(r, p + 1);
     if (byte_at(r, p) == '0' && base && strchr("xXbBoO", base)) {
         p = word_end(r, p + 2);
-        add_token(r, kind, *at, p, 0);
+        add_token(r, kind, *at, p, QASM_UNNUMBERED);
         *at = p;
         return QR_OK;
     }
@@ -185,8 +197,22 @@ static enum qr_code read_number(struct qasm_reader *r, size_t *at) {
                                 "letters follow a number; put an operator or a blank between them");
         kind = unit ? QASM_TIMING : QASM_IMAGINARY;
     }
-    add_token(r, kind, *at, end, 0);
+    add_token(r, kind, *at, end, QASM_UNNUMBERED);
     *at = end;
+    return QR_OK;
+}
+
+/* Most numbers are decimal integers of a few digits. */
+static enum qr_code read_number(struct qasm_reader *r, size_t *at) {
+    enum { SHORT = 9 };
+    size_t p = *at;
+    uint32_t value = 0;
+    uint8_t ch;
+    while (token_is_digit(ch = byte_at(r, p)) && p - *at < SHORT)
+        value = 10 * value + ch - '0', p++;
+    if (token_is_digit(ch) || token_is_letter(ch) || ch == '.') return read_other_number(r, at);
+    add_token(r, QASM_INTEGER, *at, p, value);
+    *at = p;
     return QR_OK;
 }
 
@@ -215,7 +241,7 @@ static void read_hardware(struct qasm_reader *r, size_t *at) {
     *at = p;
 }
 
-static enum qr_code read_punctuation(struct qasm_reader *r, size_t *at) {
+static enum qr_code read_operator(struct qasm_reader *r, size_t *at) {
     static const struct {
         char text[4];
         uint8_t kind, op;
@@ -242,44 +268,16 @@ static enum qr_code read_punctuation(struct qasm_reader *r, size_t *at) {
                   {"|=", QASM_ASSIGN, '|'},
                   {"^=", QASM_ASSIGN, '^'}};
     uint8_t ch = r->text.p[*at];
-    switch (ch) {
-    default:
+    if (!ch || !strchr("+-*/%<>=!&|^#@.", ch))
         return fail_at_byte(r, QR_INVALID_ARGUMENT, *at,
                             "this character has no meaning in OpenQASM; remove it");
-    case '+':
-    case '-':
-    case '*':
-    case '/':
-    case '%':
-    case '<':
-    case '>':
-    case '=':
-    case '!':
-    case '&':
-    case '|':
-    case '^':
-        for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
-            if (longer[i].text[0] == ch && text_has(r, *at, longer[i].text)) {
-                size_t n = strlen(longer[i].text);
-                add_token(r, longer[i].kind, *at, *at + n, longer[i].op);
-                *at += n;
-                return QR_OK;
-            }
-        break;
-    case '[':
-    case ']':
-    case '{':
-    case '}':
-    case '(':
-    case ')':
-    case ':':
-    case ';':
-    case ',':
-    case '.':
-    case '~':
-    case '@':
-    case '#': break;
-    }
+    for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
+        if (longer[i].text[0] == ch && text_has(r, *at, longer[i].text)) {
+            size_t n = strlen(longer[i].text);
+            add_token(r, longer[i].kind, *at, *at + n, longer[i].op);
+            *at += n;
+            return QR_OK;
+        }
     add_token(r, ch, *at, *at + 1, 0);
     ++*at;
     return QR_OK;
@@ -329,31 +327,53 @@ static bool begins_statement(const struct qasm_reader *r) {
 
 /* Past a word, which becomes a token. */
 static size_t read_word(struct qasm_reader *r, size_t at) {
-    size_t end = word_end(r, at);
-    add_token(r, QASM_NAME, at, end, name_number(r, r->text.p + at, end - at, false));
+    const uint8_t *p = r->text.p;
+    size_t n = r->text.n, end = at;
+    uint32_t hash = HASH_BEGIN;
+    for (; end < n && (token_is_letter(p[end]) || token_is_digit(p[end])); end++)
+        hash = hash_next(hash, p[end]);
+    add_token(r, QASM_NAME, at, end, name_number(r, p + at, end - at, hash, false));
     return end;
 }
 
 static enum qr_code read_token(struct qasm_reader *r, size_t *at) {
     uint8_t ch = r->text.p[*at];
     uint32_t code_point;
-    if ((ch == '#' || ch == 'p' || ch == '@') && begins_statement(r) &&
-        (text_has(r, *at, "#pragma ") || text_has(r, *at, "pragma ") ||
-         (ch == '@' && token_is_letter(byte_at(r, *at + 1))))) {
-        *at = read_directive(r, *at);
-    } else if (token_is_letter(ch)) {
-        if (ch >= 0x80 && !qr_utf8_next(r->text.p + *at, r->text.n - *at, &code_point))
-            return fail_at_byte(r, QR_INVALID_ARGUMENT, *at, "this byte is not UTF-8; remove it");
-        *at = read_word(r, *at);
-    } else if (token_is_digit(ch) || (ch == '.' && token_is_digit(byte_at(r, *at + 1)))) {
-        return read_number(r, at);
-    } else if (ch == '"' || ch == '\'') {
-        return read_string(r, at);
-    } else if (ch == '$') {
-        read_hardware(r, at);
-    } else {
-        return read_punctuation(r, at);
+    switch (ch) {
+    case '[':
+    case ']':
+    case '{':
+    case '}':
+    case '(':
+    case ')':
+    case ':':
+    case ';':
+    case ',':
+    case '~':
+        add_token(r, ch, *at, *at + 1, 0);
+        ++*at;
+        return QR_OK;
+    case '#':
+    case 'p':
+    case '@':
+        if (begins_statement(r) && (text_has(r, *at, "#pragma ") || text_has(r, *at, "pragma ") ||
+                                    (ch == '@' && token_is_letter(byte_at(r, *at + 1))))) {
+            *at = read_directive(r, *at);
+            return QR_OK;
+        }
+        break;
+    case '.':
+        if (token_is_digit(byte_at(r, *at + 1))) return read_number(r, at);
+        break;
+    case '"':
+    case '\'': return read_string(r, at);
+    case '$': read_hardware(r, at); return QR_OK;
     }
+    if (token_is_digit(ch)) return read_number(r, at);
+    if (!token_is_letter(ch)) return read_operator(r, at);
+    if (ch >= 0x80 && !qr_utf8_next(r->text.p + *at, r->text.n - *at, &code_point))
+        return fail_at_byte(r, QR_INVALID_ARGUMENT, *at, "this byte is not UTF-8; remove it");
+    *at = read_word(r, *at);
     return QR_OK;
 }
 
@@ -411,9 +431,12 @@ static enum qr_code match_brace(struct qasm_reader *r) {
 enum qr_code qasm_tokens_more(struct qasm_reader *r) {
     size_t at = r->read;
     for (bool whole = false; !whole;) {
-        QR_TRY(skip_blanks(r, &at));
-        if (at >= r->text.n) break;
-        uint8_t ch = r->text.p[at];
+        uint8_t ch = byte_at(r, at);
+        if (ch <= ' ' || ch == '/') {
+            QR_TRY(skip_blanks(r, &at));
+            if (at >= r->text.n) break;
+            ch = r->text.p[at];
+        }
         QR_TRY(read_token(r, &at));
         if (r->steps > r->max_steps) return qasm_bounded(r, (uint32_t)r->n_tokens - 1);
         if (r->n_tokens > MAX_TOKENS)
