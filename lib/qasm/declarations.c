@@ -91,6 +91,11 @@ static enum qr_code store_bits(struct qasm_reader *r, const struct qasm_selectio
     return QR_OK;
 }
 
+/* Stores r->returned_bits. */
+static void store_returned(struct qasm_reader *r, const struct qasm_selection *to) {
+    for (uint32_t i = 0; i < to->n; i++) r->cells[r->pool[to->first + i]] = r->returned_bits[i];
+}
+
 /* {{1, 2}, {3, 4}} */
 static enum qr_code read_elements(struct qasm_reader *r, const struct qasm_selection *to,
                                   unsigned d, uint32_t *at) {
@@ -192,8 +197,20 @@ static enum qr_code read_value(struct qasm_reader *r, const struct qasm_selectio
                                 &r->cells[r->pool[to->first + i]]));
         return QR_OK;
     }
+    bool bits = to->type == QASM_BIT && to->n_dims == 1;
+    struct qasm_selection from;
+    if (bits && qasm_register(r, &from) && from.n == to->n) {
+        qasm_return_bits(r, &from); /* which may be a part of `to` */
+        qasm_next(r);
+        store_returned(r, to);
+        return QR_OK;
+    }
     size_t n_gates = r->gates.list.n; /* Calls of subroutines are not repeated. */
     QR_TRY(qasm_expression(r, &v));
+    if (bits && qasm_returns_bits(r, token) && r->n_returned == to->n) {
+        store_returned(r, to);
+        return QR_OK;
+    }
     if (v.kind == QASM_UNKNOWN && v.derived && v.result && !to->n_dims && to->type != QASM_BIT &&
         n_gates == r->gates.list.n)
         QR_TRY(tabulate(r, token, to, &v));

@@ -496,6 +496,67 @@ static enum qr_code read_variable(struct qasm_reader *r, struct qasm_value *ret)
     return QR_OK;
 }
 
+bool qasm_register(const struct qasm_reader *r, struct qasm_selection *ret) {
+    const struct qasm_token *t = qasm_here(r);
+    if (!qasm_is_identifier(r, r->at) || t[1].kind != ';') return false;
+    const struct qasm_symbol *s = qasm_find(r, t->value);
+    if (!s || s->kind != QASM_VARIABLE || s->items.type != QASM_BIT || s->items.n_dims != 1)
+        return false;
+    *ret = s->items;
+    return true;
+}
+
+void qasm_return_bits(struct qasm_reader *r, const struct qasm_selection *from) {
+    if (from->n > r->cap_returned) {
+        r->cap_returned = from->n;
+        r->returned_bits =
+            qr_xreallocarray(r->returned_bits, r->cap_returned, sizeof *r->returned_bits);
+    }
+    for (uint32_t i = 0; i < from->n; i++)
+        r->returned_bits[i] = known_value(r, r->pool[from->first + i]);
+    r->n_returned = from->n;
+    r->steps += from->n;
+}
+
+/* The bits of a decimal integer; false: it is none below 2^QR_MAX_QUBITS. */
+static bool decimal_bits(const char *p, uint32_t n, struct qr_qubits *ret) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (digit_of(p[i]) > 9) return false;
+        unsigned __int128 carry = digit_of(p[i]);
+        for (unsigned w = 0; w < QR_QUBITS_WORDS; w++, carry >>= 64) {
+            carry += (unsigned __int128)ret->word[w] * 10;
+            ret->word[w] = (uint64_t)carry;
+        }
+        if (carry) return false;
+    }
+    return true;
+}
+
+bool qasm_compare_register(struct qasm_reader *r, struct qasm_value *ret) {
+    const struct qasm_token *t = qasm_here(r);
+    struct qr_qubits wanted = {0};
+    if (!qasm_is_identifier(r, r->at) || t[1].kind != QASM_EQUAL || t[2].kind != QASM_INTEGER ||
+        t[3].kind != ')')
+        return false;
+    const struct qasm_symbol *s = qasm_find(r, t->value);
+    if (!s || s->kind != QASM_VARIABLE || s->items.type != QASM_BIT || s->items.n_dims != 1 ||
+        s->items.n > QR_MAX_QUBITS ||
+        !decimal_bits((const char *)r->text.p + t[2].at, t[2].bytes, &wanted))
+        return false;
+    *ret = qasm_whole(qr_qubits_is_empty(&wanted) || qr_qubits_last(&wanted) < s->items.n);
+    struct qasm_value open = *ret;
+    for (uint32_t i = 0; i < s->items.n; i++) {
+        struct qasm_value bit = known_value(r, r->pool[s->items.first + i]);
+        if (bit.kind == QASM_UNKNOWN) open = qasm_derived(bit);
+        else if (bit.whole != qr_qubits_has(&wanted, i)) ret->whole = 0;
+    }
+    if (ret->whole) *ret = open;
+    r->compared = ret->kind == QASM_UNKNOWN;
+    r->at += 3;
+    r->steps += s->items.n;
+    return true;
+}
+
 static bool constant_of(const struct qasm_reader *r, uint32_t name, double *ret) {
     static const struct {
         const char *text;

@@ -181,6 +181,9 @@ struct qasm_reader {
     uint32_t n_leaves, cap_leaves;
     enum qasm_flow flow;
     struct qasm_value returned;
+    /* The same, bit by bit, if it is a bit register: of the call from one token up to another */
+    struct qasm_value *returned_bits;
+    uint32_t n_returned, cap_returned, call, call_end;
     unsigned sets;          /* included gates, a mask of enum qasm_set */
     bool in_gate, checking; /* checking: a definition's body is executed, but adds no gates */
 
@@ -199,6 +202,7 @@ struct qasm_reader {
     unsigned n_bits;
     /* 1 + the result that the failed statement must know: it is executed for 0 and for 1 */
     uint32_t needed;
+    bool compared; /* by qasm_compare_register, which needs no further bits for one of the two */
     unsigned n_assumed;
     char **readouts;
     size_t n_readouts, cap_readouts;
@@ -303,6 +307,17 @@ QR_MUST_CHECK enum qr_code qasm_angle(struct qasm_reader *r, uint32_t token, str
 /* ---- operands.c ---- */
 
 QR_MUST_CHECK enum qr_code qasm_expression(struct qasm_reader *r, struct qasm_value *ret);
+/* The bit register that is all of the value up to the ";"; false: it is something else. */
+bool qasm_register(const struct qasm_reader *r, struct qasm_selection *ret);
+/* Copies the values of a register to r->returned_bits. */
+void qasm_return_bits(struct qasm_reader *r, const struct qasm_selection *from);
+/* Whether the value from the token up to here is a call alone, with r->returned_bits. */
+static inline bool qasm_returns_bits(const struct qasm_reader *r, uint32_t token) {
+    return r->n_returned && r->call == token && r->call_end == r->at;
+}
+/* NAME == INTEGER before a ")", of a bit register of any length; false: it is something else. Bits
+ * are needed only while all known ones agree. */
+bool qasm_compare_register(struct qasm_reader *r, struct qasm_value *ret);
 /* Whether a value can begin with this token, which is no name. */
 bool qasm_begins_value(const struct qasm_reader *r);
 /* The symbol that a name refers to here; NULL: none. */

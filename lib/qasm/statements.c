@@ -94,7 +94,7 @@ static enum qr_code read_condition(struct qasm_reader *r, bool *ret) {
     struct qasm_value v;
     QR_TRY(qasm_expect(r, '(', "'(' and a condition"));
     uint32_t token = r->at;
-    QR_TRY(qasm_expression(r, &v));
+    if (!qasm_compare_register(r, &v)) QR_TRY(qasm_expression(r, &v));
     QR_TRY(qasm_truth(r, token, v, ret));
     return qasm_expect(r, ')', "')' after the condition");
 }
@@ -226,10 +226,16 @@ static enum qr_code run_return(struct qasm_reader *r) {
         QR_TRY(qasm_measure_into(r, token, &q, &c));
         if (q.n) r->returned = r->cells[r->pool[c.first]];
         r->returned.derived |= q.n != 1;
+        qasm_return_bits(r, &c);
     } else if (!qasm_is(r, ';')) {
         struct qasm_value v; /* Calls in the expression set r->returned. */
+        struct qasm_selection bits;
+        uint32_t token = r->at;
+        bool is_register = qasm_register(r, &bits);
         QR_TRY(qasm_expression(r, &v));
         r->returned = v;
+        if (is_register) qasm_return_bits(r, &bits);
+        else if (!qasm_returns_bits(r, token)) r->n_returned = 0;
     }
     QR_TRY(qasm_expect(r, ';', "';' after return"));
     r->flow = QASM_RETURN;
@@ -518,14 +524,16 @@ static enum qr_code statement_once(struct qasm_reader *r, const struct saved *s)
 
 /* Executes the statement for both values of the result that it needs; its gates depend on them. */
 static enum qr_code split_statement(struct qasm_reader *r, const struct saved *s) {
-    enum { MOST_BITS = 12 };
+    enum { MOST_BITS = 12, MOST_COMPARED = 64 }; /* executed 2^12 times, or 64 */
     uint32_t result = r->needed, n = s->scope.n_cells, end = 0;
     unsigned bit = r->results[result - 1].bit;
+    unsigned most = r->compared ? MOST_COMPARED : MOST_BITS;
     const struct qr_condition around = r->gates.condition;
     r->needed = 0;
-    if (r->n_assumed == MOST_BITS)
-        return qasm_refuse(
-            r, s->at, "the statement depends on more than %d measured bits; split it", MOST_BITS);
+    r->compared = false;
+    if (r->n_assumed >= most)
+        return qasm_refuse(r, s->at,
+                           "the statement depends on more than %u measured bits; split it", most);
     r->dynamic = true;
     r->n_assumed++;
     qr_auto(qr_free_p) struct qasm_value *old = qr_xcalloc(2 * (size_t)n + 1, sizeof *old);

@@ -129,6 +129,7 @@ enum qr_code qasm_subroutine_call(struct qasm_reader *r, const struct qasm_symbo
     while (r->tokens[body].kind != '{') body++;
     r->at = body;
     r->returned = qasm_whole(0);
+    r->n_returned = 0;
     QR_TRY(qasm_block(r));
     if (r->flow == QASM_BREAK || r->flow == QASM_CONTINUE)
         return qasm_fail(r, token,
@@ -139,6 +140,8 @@ enum qr_code qasm_subroutine_call(struct qasm_reader *r, const struct qasm_symbo
     r->at = definition + 1;
     QR_TRY(convert_returned(r, ret));
     r->at = back;
+    r->call = token;
+    r->call_end = back;
     r->n_cells = n_cells;
     r->depth--;
     return qasm_bounded(r, token);

@@ -509,6 +509,7 @@ void qasm_reader_fini(struct qasm_reader *r) {
     free(r->cells);
     free(r->cell_bits);
     free(r->measured_order);
+    free(r->returned_bits);
     free(r->results);
     for (uint32_t i = 0; i < r->n_tables; i++) free(r->tables[i].values);
     free(r->tables);
