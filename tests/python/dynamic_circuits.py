@@ -77,20 +77,32 @@ def random_dynamic(rng: np.random.Generator) -> Any:
 
 
 def counts_by_aer(circuit: Any, seed: int) -> Any:
-    """Return how often each value of d c1 c0 was read."""
+    """Return how often each value of the bits was read, of the lowest first: d c1 c0."""
+    from qiskit import transpile
     from qiskit_aer import AerSimulator
 
-    ret = np.zeros(8)
-    found = AerSimulator(method="statevector").run(circuit, shots=SHOTS, seed_simulator=seed)
+    ret = np.zeros(1 << circuit.num_clbits)
+    aer = AerSimulator(method="statevector")
+    native = transpile(circuit, aer, optimization_level=0)
+    found = aer.run(native, shots=SHOTS, seed_simulator=seed)
     for text, n in found.result().get_counts().items():
         ret[int(text.replace(" ", ""), 2)] += n
     return ret
 
 
-def counts_by_qring(circuit: Any, seed: int) -> Any:
-    """Return the same of the circuit's OpenQASM."""
-    bits = qring.SampleFunction(qring.Circuit.from_qiskit(circuit), SHOTS, seed=seed).bits()
-    return np.bincount(bits @ np.array([1, 2, 4]), minlength=8)
+def counts_by_qring(circuit: qring.Circuit, n_bits: int, seed: int, theta: Any = None) -> Any:
+    """Return the same of qring, with values of the parameters."""
+    bits = qring.SampleFunction(circuit, SHOTS, seed=seed).bits(theta)
+    return np.bincount(bits @ (1 << np.arange(bits.shape[-1])), minlength=1 << n_bits)
+
+
+def deviation(a: Any, b: Any) -> float:
+    """Return chi-square of two counts, in standard deviations of the cube root."""
+    both = a + b >= 10  # the rare ones are left out
+    freedom = max(1, int(both.sum()) - 1)
+    chi = float(np.sum((a - b)[both] ** 2 / (a + b)[both])) / freedom
+    variance = 2 / (9 * freedom)
+    return float((np.cbrt(chi) - (1 - variance)) / np.sqrt(variance))
 
 
 def compare_dynamic(count: int, seed: int) -> int:
@@ -98,13 +110,10 @@ def compare_dynamic(count: int, seed: int) -> int:
     failed, worst = 0, 0.0
     for i in range(count):
         circuit = random_dynamic(np.random.default_rng([seed, i]))
-        a, b = counts_by_qring(circuit, seed + i), counts_by_aer(circuit, seed + i)
-        both = a + b >= 10  # the rare ones are left out
-        freedom = max(1, int(both.sum()) - 1)
-        chi = float(np.sum((a - b)[both] ** 2 / (a + b)[both])) / freedom
-        variance = 2 / (9 * freedom)
-        z = (np.cbrt(chi) - (1 - variance)) / np.sqrt(variance)
-        worst = max(worst, float(z))
+        a = counts_by_qring(qring.Circuit.from_qiskit(circuit), circuit.num_clbits, seed + i)
+        b = counts_by_aer(circuit, seed + i)
+        z = deviation(a, b)
+        worst = max(worst, z)
         if z > MOST:
             failed += 1
             print(f"circuit {i}: {a.astype(int)}, Aer {b.astype(int)}")
