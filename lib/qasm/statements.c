@@ -249,6 +249,16 @@ static enum qr_code run_jump(struct qasm_reader *r, enum qasm_flow flow) {
     return QR_OK;
 }
 
+/* box { ... }: without a duration it orders nothing that is simulated. */
+static enum qr_code run_box(struct qasm_reader *r) {
+    qasm_next(r);
+    if (qasm_is(r, '[')) return qasm_refuse(r, r->at, "qring has no timing; remove the duration");
+    QR_TRY(qasm_enter(r, r->at));
+    QR_TRY(qasm_block(r));
+    r->depth--;
+    return QR_OK;
+}
+
 /* ---- qubits ---- */
 
 void qasm_touch(struct qasm_reader *r, unsigned qubit) {
@@ -385,7 +395,6 @@ static const char *reason_to_refuse(uint32_t key) {
     switch (key) {
     case QASM_KEY_extern: return "an extern function is not known here; compute its value before";
     case QASM_KEY_delay:
-    case QASM_KEY_box:
     case QASM_KEY_duration:
     case QASM_KEY_stretch: return "qring has no timing; remove it";
     case QASM_KEY_cal:
@@ -438,6 +447,7 @@ static enum qr_code run_statement(struct qasm_reader *r) {
     case QASM_KEY_for: return run_for(r);
     case QASM_KEY_while: return run_while(r);
     case QASM_KEY_switch: return run_switch(r);
+    case QASM_KEY_box: return run_box(r);
     case QASM_KEY_return: return run_return(r);
     case QASM_KEY_break: return run_jump(r, QASM_BREAK);
     case QASM_KEY_continue: return run_jump(r, QASM_CONTINUE);

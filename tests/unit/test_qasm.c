@@ -480,6 +480,7 @@ static void measured_bits(void) {
          "q[2];",
          "{\"measure\":[0],\"bits\":[4]},{\"measure\":[1],\"bits\":[5]},"
          "{\"if\":[4,5],\"if_values\":[0,1],\"gates\":[X]}"},
+        {"box { if (c[0]) x q[2]; }", "{\"if\":[0],\"gates\":[X]}"},
         {"if (c[0]) reset q[0];",
          "{\"if\":[0],\"gates\":[{\"channel\":\"Reset\",\"qubits\":[0]}]}"},
         {"c[0] = measure q[0]; if (c[0]) x q[2];",
@@ -642,7 +643,8 @@ static const struct {
     {"qubit q;\n#pragma braket noise kraus([[1, 0]]) q", "line 2, column 35", "a row", false},
     {"qubit q;\n#pragma braket verbatim", "line 2, column 16", "results and noise", true},
     {STD "qubit q; delay[10ns] q;", "column 34", "no timing", true},
-    {STD "qubit q; box { x q; }", "column 34", "no timing", true},
+    {STD "qubit q; box[10ns] { x q; }", "column 37", "no timing", true},
+    {STD "qubit q; box x q;", "column 38", "expected '{'", false},
     {"defcal x $0 { }", "column 1", "no pulses", true},
     {"OPENQASM 2.0; opaque g a; qreg q[1];\ng q[0];", "line 2, column 1", "no definition", true},
     {"OPENQASM 2.0; qreg e[0]; reset e[0];", "column 34", "nothing to index", false},
