@@ -557,7 +557,8 @@ class Circuit(GateMethods):
 
         Qubits are numbered in Cirq's order, also in a ``cirq.PauliSum`` that is measured on this
         circuit. Symbols become parameters of the same name; measurements at the end become
-        :attr:`readouts`.
+        :attr:`readouts`. Gates of other classes, such as your own, are read by their decomposition,
+        or by their matrix on up to six qubits.
 
         Parameters
         ----------
@@ -573,8 +574,19 @@ class Circuit(GateMethods):
                 f"cannot read {type(circuit).__name__} as a circuit: give a cirq.Circuit; "
                 "cirq.read_json(json_text=...) reads one from JSON"
             )
-        text = cirq.to_json(circuit, indent=None)
-        ret = cls._read("qring_circuit_from_cirq", text.encode(), inputs)
+        inputs = _listed(inputs)
+
+        def read(circuit: Any) -> Circuit:
+            text = cirq.to_json(circuit, indent=None)
+            return cls._read("qring_circuit_from_cirq", text.encode(), inputs)
+
+        try:
+            ret = read(circuit)
+        except (ValueError, TypeError, RuntimeError) as error:
+            native = _native_of_cirq(circuit)
+            if native == circuit:
+                raise error
+            ret = read(native)
         ret._qubit_numbers = {q: i for i, q in enumerate(sorted(circuit.all_qubits()))}
         return ret
 
@@ -771,6 +783,36 @@ def _with_values(
             "for each"
         )
     return at, on if 0 in on else []
+
+
+def _native_of_cirq(circuit: Any) -> Any:
+    """Return the circuit with other operations in place of those that cannot be read."""
+    import cirq
+
+    known: dict[tuple[Any, ...], bool] = {}
+
+    def is_read(op: Any) -> bool:
+        gate = op.gate
+        key = (type(op), type(gate), type(getattr(gate, "sub_gate", None)), len(op.qubits))
+        if key not in known:
+            try:
+                Circuit._read(
+                    "qring_circuit_from_cirq",
+                    cirq.to_json(cirq.Circuit(op), indent=None).encode(),
+                    (),
+                )
+                known[key] = True
+            except (ValueError, TypeError, RuntimeError):
+                known[key] = False
+        return known[key]
+
+    def as_matrix(op: Any, _: int) -> Any:
+        if len(op.qubits) > 6 or is_read(op) or not cirq.has_unitary(op):
+            return op
+        return cirq.MatrixGate(cirq.unitary(op)).on(*op.qubits)
+
+    expanded = cirq.expand_composite(circuit, no_decomp=is_read)
+    return cirq.map_operations(expanded, as_matrix)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -466,6 +466,56 @@ def test_cirq() -> None:
         Circuit.from_cirq(cirq.to_json(circuit))
 
 
+def test_cirq_gates_of_others() -> None:
+    cirq = pytest.importorskip("cirq")
+    sympy = pytest.importorskip("sympy")
+
+    class Composite(cirq.Gate):
+        def __init__(self, angle: Any) -> None:
+            self.angle = angle
+
+        def _num_qubits_(self) -> int:
+            return 2
+
+        def _decompose_(self, qubits: Any) -> Any:
+            return [cirq.ry(self.angle)(qubits[0]), Dense()(*qubits)]
+
+    class Dense(cirq.Gate):
+        def _num_qubits_(self) -> int:
+            return 2
+
+        def _unitary_(self) -> Any:
+            return cirq.unitary(cirq.ISWAP**0.3)
+
+    class Opaque(cirq.Gate):
+        def _num_qubits_(self) -> int:
+            return 1
+
+    q = cirq.LineQubit.range(3)
+
+    def circuit(angle: Any) -> Any:
+        return cirq.Circuit(
+            cirq.H.on_each(*q),
+            Composite(angle)(q[0], q[1]),
+            Dense()(q[2], q[0]).controlled_by(q[1]),
+            cirq.CXSWAP(q[1], q[2]),
+            cirq.SingleQubitCliffordGate.X_sqrt(q[0]),
+            cirq.measure(q[0]),
+        )
+
+    c = Circuit.from_cirq(circuit(sympy.Symbol("a")))
+    assert c.readouts == ("Z0",)
+    found = np.asarray(qring.StateFunction(c)([0.7])).reshape(-1)
+    wanted = circuit(0.7).final_state_vector(ignore_terminal_measurements=True, dtype=np.complex128)
+    assert abs(abs(np.vdot(found, wanted)) - 1) < 1e-12
+    with pytest.raises(ValueError, match="not a Cirq type"):
+        Circuit.from_cirq(cirq.Circuit(Opaque()(q[0])))
+    with pytest.raises(qring.QringError, match="depends on a measurement"):
+        Circuit.from_cirq(
+            cirq.Circuit(cirq.measure(q[0], key="m"), cirq.X(q[1]).with_classical_controls("m"))
+        )
+
+
 class QubitOperator:
     """Stands in for OpenFermion's, of which its terms are read."""
 
