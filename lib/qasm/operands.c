@@ -345,6 +345,7 @@ static enum qr_code read_integer_literal(struct qasm_reader *r, struct qasm_valu
     }
     const char *p = (const char *)r->text.p + t->at, *end = p + t->bytes;
     uint64_t base = 10, v = 0;
+    r->steps += t->bytes / 8;
     if (t->bytes > 2 && *p == '0' && strchr("xXbBoO", p[1])) {
         base = (p[1] | 0x20) == 'x' ? 16 : (p[1] | 0x20) == 'b' ? 2 : 8;
         p += 2;
@@ -553,7 +554,7 @@ bool qasm_compare_register(struct qasm_reader *r, struct qasm_value *ret) {
     if (ret->whole) *ret = open;
     r->compared = ret->kind == QASM_UNKNOWN;
     r->at += 3;
-    r->steps += s->items.n;
+    r->steps += t[2].bytes + s->items.n;
     return true;
 }
 

@@ -110,6 +110,7 @@ static enum qr_code convert_returned(struct qasm_reader *r, struct qasm_value *r
     if (!qasm_skip(r, QASM_ARROW)) return QR_OK;
     uint32_t token = r->at;
     QR_TRY(qasm_type(r, &type, &width));
+    if (type != QASM_BIT) r->n_returned = 0;
     return qasm_convert(r, token, type, width, *ret, ret);
 }
 

@@ -480,6 +480,9 @@ static void measured_bits(void) {
          "q[2];",
          "{\"measure\":[0],\"bits\":[4]},{\"measure\":[1],\"bits\":[5]},"
          "{\"if\":[4,5],\"if_values\":[0,1],\"gates\":[X]}"},
+        {"def f() -> bool { bit[2] b = 2; return b; } bit[2] e = f(); if (e == 1) x q[2]; "
+         "if (c[0]) x q[2];",
+         "X,{\"if\":[0],\"gates\":[X]}"},
         {"box { if (c[0]) x q[2]; }", "{\"if\":[0],\"gates\":[X]}"},
         {"if (c[0]) reset q[0];",
          "{\"if\":[0],\"gates\":[{\"channel\":\"Reset\",\"qubits\":[0]}]}"},
