@@ -441,73 +441,73 @@ static void long_registers(void) {
 }
 
 /* What follows the measurement of qubit 0 into bit 0, and of qubit 1 into bit 1. */
+static const char *const after_measurement[][2] = {
+    {"if (c[0]) x q[2];", "{\"if\":[0],\"gates\":[X]}"},
+    {"if (c == 1) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
+    {"if (c[0] == 1 && !c[1]) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
+    {"if (c[1]) x q[2]; else h q[2];",
+     "{\"if\":[1],\"if_values\":[0],\"gates\":[H]},{\"if\":[1],\"gates\":[X]}"},
+    {"if (c[0]) { if (c[1]) { h q[2]; } x q[2]; }",
+     "{\"if\":[0,1],\"gates\":[H]},{\"if\":[0],\"gates\":[X]}"},
+    {"if (c[0] ^ c[1]) x q[2];", "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},"
+                                 "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
+    {"if (~c == 1) x q[2];", "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]}"},
+    {"if (c << 1 == 2) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]},"
+                                 "{\"if\":[0,1],\"gates\":[X]}"},
+    {"if (~c[0]) x q[2];", "{\"if\":[0],\"if_values\":[0],\"gates\":[X]}"},
+    {"if (c[0] && false) x q[2]; if (c[0] || true) h q[2]; if (c[1]) x q[2];",
+     "H,{\"if\":[1],\"gates\":[X]}"},
+    {"switch (c) { case 2 { x q[2]; } default { h q[2]; } }",
+     "{\"if\":[0,1],\"if_values\":[0,0],\"gates\":[H]},"
+     "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[H]},"
+     "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},{\"if\":[0,1],\"gates\":[H]}"},
+    {"rx(0.5 * float(c[0])) q[2];", "{\"if\":[0],\"gates\":["
+                                    "{\"gate\":\"RX\",\"qubits\":[2],\"angle\":0.5}]}"},
+    {"bit d = c[1]; if (d) x q[2];", "{\"if\":[1],\"gates\":[X]}"},
+    {"int s; s = c; switch (s) { case 3 { x q[2]; } }", "{\"if\":[0,1],\"gates\":[X]}"},
+    {"int s = 2 * c[1] + 1; bool b = s > 1 && !c[0]; if (b) x q[2]; if (s == 1) h q[2];",
+     "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},"
+     "{\"if\":[1],\"if_values\":[0],\"gates\":[H]}"},
+    {"bit[2] d = c; if (d == 1) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
+    {"bit[2] d; d = c; d[0] = 1; if (d == 1) x q[2];",
+     "{\"if\":[1],\"if_values\":[0],\"gates\":[X]}"},
+    {"def f(qubit a) -> bit[2] { bit[2] b; b[1] = measure a; return b; } "
+     "def g(qubit a) -> bit[2] { return f(a); } bit[2] e = g(q[2]); if (e == 2) h q[0];",
+     "{\"measure\":[2],\"bits\":[4]},{\"if\":[4],\"gates\":["
+     "{\"gate\":\"H\",\"qubits\":[0]}]}"},
+    {"def f(qubit[2] a) -> bit[2] { return measure a; } bit[2] e = f(q[0:1]); if (e == 2) x "
+     "q[2];",
+     "{\"measure\":[0],\"bits\":[4]},{\"measure\":[1],\"bits\":[5]},"
+     "{\"if\":[4,5],\"if_values\":[0,1],\"gates\":[X]}"},
+    {"def f() -> bool { bit[2] b = 2; return b; } bit[2] e = f(); if (e == 1) x q[2]; "
+     "if (c[0]) x q[2];",
+     "X,{\"if\":[0],\"gates\":[X]}"},
+    {"box { if (c[0]) x q[2]; }", "{\"if\":[0],\"gates\":[X]}"},
+    {"if (c[0]) reset q[0];", "{\"if\":[0],\"gates\":[{\"channel\":\"Reset\",\"qubits\":[0]}]}"},
+    {"c[0] = measure q[0]; if (c[0]) x q[2];",
+     "{\"measure\":[0],\"bits\":[0]},{\"if\":[0],\"gates\":[X]}"},
+    {"measure q[2]; x q[2];", "{\"measure\":[2],\"bits\":[]},X"},
+    {"x q[2]; bit e = measure q[2]; if (e) h q[0];",
+     "X,{\"measure\":[2],\"bits\":[2]},{\"if\":[2],\"gates\":["
+     "{\"gate\":\"H\",\"qubits\":[0]}]}"},
+    {"def f(qubit a) -> bit { return measure a; } bit e = f(q[2]); if (e) h q[0];",
+     "{\"measure\":[2],\"bits\":[3]},{\"if\":[3],\"gates\":["
+     "{\"gate\":\"H\",\"qubits\":[0]}]}"},
+    {"#pragma braket noise bit_flip(0.5*float(c[0])) q[2]\n",
+     "{\"if\":[0],\"if_values\":[0],\"gates\":[{\"channel\":\"BitFlip\",\"qubits\":[2],"
+     "\"p\":0}]},{\"if\":[0],\"gates\":[{\"channel\":\"BitFlip\",\"qubits\":[2],"
+     "\"p\":0.5}]}"},
+};
+
 static void measured_bits(void) {
-    static const char *const rows[][2] = {
-        {"if (c[0]) x q[2];", "{\"if\":[0],\"gates\":[X]}"},
-        {"if (c == 1) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
-        {"if (c[0] == 1 && !c[1]) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
-        {"if (c[1]) x q[2]; else h q[2];",
-         "{\"if\":[1],\"if_values\":[0],\"gates\":[H]},{\"if\":[1],\"gates\":[X]}"},
-        {"if (c[0]) { if (c[1]) { h q[2]; } x q[2]; }",
-         "{\"if\":[0,1],\"gates\":[H]},{\"if\":[0],\"gates\":[X]}"},
-        {"if (c[0] ^ c[1]) x q[2];", "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},"
-                                     "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
-        {"if (~c == 1) x q[2];", "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]}"},
-        {"if (c << 1 == 2) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]},"
-                                     "{\"if\":[0,1],\"gates\":[X]}"},
-        {"if (~c[0]) x q[2];", "{\"if\":[0],\"if_values\":[0],\"gates\":[X]}"},
-        {"if (c[0] && false) x q[2]; if (c[0] || true) h q[2]; if (c[1]) x q[2];",
-         "H,{\"if\":[1],\"gates\":[X]}"},
-        {"switch (c) { case 2 { x q[2]; } default { h q[2]; } }",
-         "{\"if\":[0,1],\"if_values\":[0,0],\"gates\":[H]},"
-         "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[H]},"
-         "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},{\"if\":[0,1],\"gates\":[H]}"},
-        {"rx(0.5 * float(c[0])) q[2];", "{\"if\":[0],\"gates\":["
-                                        "{\"gate\":\"RX\",\"qubits\":[2],\"angle\":0.5}]}"},
-        {"bit d = c[1]; if (d) x q[2];", "{\"if\":[1],\"gates\":[X]}"},
-        {"int s; s = c; switch (s) { case 3 { x q[2]; } }", "{\"if\":[0,1],\"gates\":[X]}"},
-        {"int s = 2 * c[1] + 1; bool b = s > 1 && !c[0]; if (b) x q[2]; if (s == 1) h q[2];",
-         "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},"
-         "{\"if\":[1],\"if_values\":[0],\"gates\":[H]}"},
-        {"bit[2] d = c; if (d == 1) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
-        {"bit[2] d; d = c; d[0] = 1; if (d == 1) x q[2];",
-         "{\"if\":[1],\"if_values\":[0],\"gates\":[X]}"},
-        {"def f(qubit a) -> bit[2] { bit[2] b; b[1] = measure a; return b; } "
-         "def g(qubit a) -> bit[2] { return f(a); } bit[2] e = g(q[2]); if (e == 2) h q[0];",
-         "{\"measure\":[2],\"bits\":[4]},{\"if\":[4],\"gates\":["
-         "{\"gate\":\"H\",\"qubits\":[0]}]}"},
-        {"def f(qubit[2] a) -> bit[2] { return measure a; } bit[2] e = f(q[0:1]); if (e == 2) x "
-         "q[2];",
-         "{\"measure\":[0],\"bits\":[4]},{\"measure\":[1],\"bits\":[5]},"
-         "{\"if\":[4,5],\"if_values\":[0,1],\"gates\":[X]}"},
-        {"def f() -> bool { bit[2] b = 2; return b; } bit[2] e = f(); if (e == 1) x q[2]; "
-         "if (c[0]) x q[2];",
-         "X,{\"if\":[0],\"gates\":[X]}"},
-        {"box { if (c[0]) x q[2]; }", "{\"if\":[0],\"gates\":[X]}"},
-        {"if (c[0]) reset q[0];",
-         "{\"if\":[0],\"gates\":[{\"channel\":\"Reset\",\"qubits\":[0]}]}"},
-        {"c[0] = measure q[0]; if (c[0]) x q[2];",
-         "{\"measure\":[0],\"bits\":[0]},{\"if\":[0],\"gates\":[X]}"},
-        {"measure q[2]; x q[2];", "{\"measure\":[2],\"bits\":[]},X"},
-        {"x q[2]; bit e = measure q[2]; if (e) h q[0];",
-         "X,{\"measure\":[2],\"bits\":[2]},{\"if\":[2],\"gates\":["
-         "{\"gate\":\"H\",\"qubits\":[0]}]}"},
-        {"def f(qubit a) -> bit { return measure a; } bit e = f(q[2]); if (e) h q[0];",
-         "{\"measure\":[2],\"bits\":[3]},{\"if\":[3],\"gates\":["
-         "{\"gate\":\"H\",\"qubits\":[0]}]}"},
-        {"#pragma braket noise bit_flip(0.5*float(c[0])) q[2]\n",
-         "{\"if\":[0],\"if_values\":[0],\"gates\":[{\"channel\":\"BitFlip\",\"qubits\":[2],"
-         "\"p\":0}]},{\"if\":[0],\"gates\":[{\"channel\":\"BitFlip\",\"qubits\":[2],"
-         "\"p\":0.5}]}"},
-    };
     static const char begin[] = "\"gates\":[{\"gate\":\"H\",\"qubits\":[0]},"
                                 "{\"measure\":[0],\"bits\":[0]},{\"measure\":[1],\"bits\":[1]},";
-    for (size_t i = 0; i < COUNT(rows); i++) {
+    for (size_t i = 0; i < COUNT(after_measurement); i++) {
         qr_auto(qr_buf_free) struct qr_buf text = {0}, wanted = {0};
         qr_buf_printf(&text, STD "qubit[3] q; bit[2] c; h q[0]; c = measure q[0:1];\n%s",
-                      rows[i][0]);
+                      after_measurement[i][0]);
         qr_buf_puts(&wanted, begin);
-        for (const char *p = rows[i][1]; *p; p++)
+        for (const char *p = after_measurement[i][1]; *p; p++)
             if ((*p == 'X' || *p == 'H') && p[1] != '\"')
                 qr_buf_printf(&wanted, "{\"gate\":\"%c\",\"qubits\":[2]}", *p);
             else qr_buf_put(&wanted, p, 1);
@@ -515,8 +515,8 @@ static void measured_bits(void) {
         struct qr_program q = read_text(qr_buf_string(&text), NULL, 0);
         char *json = json_of(q.circuit);
         const char *gates = strstr(json, "\"gates\"");
-        CHECK(gates && strcmp(gates, qr_buf_string(&wanted)) == 0, "%s: %s, not %s", rows[i][0],
-              json, qr_buf_string(&wanted));
+        CHECK(gates && strcmp(gates, qr_buf_string(&wanted)) == 0, "%s: %s, not %s",
+              after_measurement[i][0], json, qr_buf_string(&wanted));
         check_round_trip(q.circuit);
         free(json);
         qr_program_fini(&q);
