@@ -23,7 +23,7 @@ from ._pl_gates import Gate, describe, gates_of, is_native
 from ._pl_measurements import UnsupportedObservable, measured_sentence, observable_text
 from ._pl_plans import wire_order
 from .circuit import Circuit
-from .expression import Expression, Input, Parameter
+from .expression import RESERVED, Expression, Input, Parameter, Symbol
 from .function import Function, expval
 
 # Of placeholders' values, so that branches by size, sign or order differ between calls.
@@ -171,16 +171,22 @@ class _Arguments:
                     f"cannot use {name} as inputs: the QNode has no such argument of floats; "
                     f"it has {', '.join(self._shapes) or 'none'}"
                 )
+        # As OpenQASM's inputs: these names mean something else in an expression.
+        self._names = {name: name for name in self._shapes}
+        for name in RESERVED & self._names.keys():
+            while self._names[name] in self._shapes:
+                self._names[name] += "_"
         self._inputs = tuple(inputs)
         self.n_columns = sum(int(np.prod(self._shapes[name])) for name in inputs)
 
-    def _symbols(self, name: str) -> list[Expression]:
+    def _symbols(self, name: str) -> list[Symbol]:
         shape = self._shapes[name]
         n = int(np.prod(shape))
         if name in self._inputs:
             before = self._inputs[: self._inputs.index(name)]
             first = sum(int(np.prod(self._shapes[other])) for other in before)
             return [Input(first + i) for i in range(n)]
+        name = self._names[name]
         if shape == ():
             return [Parameter(name)]
         return [Parameter(f"{name}[{i}]") for i in range(n)]
@@ -188,7 +194,7 @@ class _Arguments:
     def parameters(self) -> set[str]:
         """Names of all parameters."""
         return {
-            str(symbol)
+            symbol.name
             for name in self._shapes
             if name not in self._inputs
             for symbol in self._symbols(name)
@@ -309,7 +315,8 @@ def from_qnode(
     -------
     Function
         A float ``w`` is the parameter ``w``; an array of any shape has ``w[0]``, ``w[1]``, ... in
-        C order, so that one array's weights are ``w.ravel()``. Several arguments follow in
+        C order, so that one array's weights are ``w.ravel()``. ``x``, ``pi`` and names of functions
+        become ``x_`` and so on. Several arguments follow in
         natural order of their names (``Function.parameters``). Columns of inputs are in order of
         `inputs`.
 

@@ -12,7 +12,7 @@ _MAX_NAME_BYTES = 64
 # In a repeat, a name may contain index expressions in braces.
 _NAME = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_.]|\{[^{}]*\})*(?:\[[0-9]+\])?\Z")
 _COLUMN = re.compile(r"[A-Za-z0-9_]+\Z")
-_RESERVED = frozenset("pi x sin cos tan asin acos atan sqrt exp log abs pow atan2 hypot".split())
+RESERVED = frozenset("pi x sin cos tan asin acos atan sqrt exp log abs pow atan2 hypot".split())
 
 
 def real(value: object, what: str) -> float:
@@ -206,10 +206,11 @@ class Parameter(Symbol):
         return {"parameter": self.name}
 
     def _name_in_text(self) -> str:
-        if not _NAME.match(self.name) or self.name in _RESERVED:
+        column = self.name.startswith(("x[", "x."))
+        if column or not _NAME.match(self.name) or self.name in RESERVED:
             raise ValueError(
                 f"cannot use the parameter {self.name!r} in an expression: the name must be "
-                "letters, digits, _ and dots, and no function; rename the parameter"
+                "letters, digits, _ and dots, and no function or input; rename the parameter"
             )
         return self.name
 

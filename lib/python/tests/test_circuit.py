@@ -441,6 +441,14 @@ def test_tfq() -> None:
         Circuit.from_tfq(bytes.fromhex(row["program"])[:-3])
 
 
+@pytest.mark.parametrize("name", ["x", "x[0]", "x.a", "pi", "sin", "a b"])
+def test_parameters_that_no_expression_can_name(name: str) -> None:
+    w = Parameter(name)
+    assert Circuit(1).rx(2 * w, 0).n_qubits == 1
+    with pytest.raises(ValueError, match="rename the parameter"):
+        Circuit(1).rx(np.sin(w), 0)
+
+
 def test_cirq() -> None:
     cirq = pytest.importorskip("cirq")
     sympy = pytest.importorskip("sympy")

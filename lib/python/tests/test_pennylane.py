@@ -560,6 +560,19 @@ def test_from_qnode():
         np.testing.assert_allclose(row, _qnode(model)(sample, w, 0.3), atol=WITHIN)
 
 
+def test_from_qnode_names_that_mean_something_else():
+    def model(x, pi, x_):
+        qml.RX(np.sin(x[0]) + x[1], 0)
+        qml.RY(np.exp(pi) * x_, 0)
+        return qml.expval(qml.Z(0))
+
+    x = np.array([0.3, 0.4])
+    f = from_qnode(_qnode(model), x)
+    assert f.parameters == ("pi_", "x_", "x__[0]", "x__[1]")
+    found = f.forward([0.2, 0.5, *x])
+    np.testing.assert_allclose(found, [_qnode(model)(x, 0.2, 0.5)], atol=WITHIN)
+
+
 def _by_value(w):
     (qml.RX if w > 0.5 else qml.RY)(w, 0)
     return qml.expval(qml.Z(0))
