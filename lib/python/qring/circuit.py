@@ -627,10 +627,7 @@ class Circuit(GateMethods):
         inputs : sequence of qiskit.circuit.Parameter or str, optional
             Parameters, or their names in Qiskit, that are inputs 0, 1 ... in this order.
         """
-        from qiskit import qasm3
-
-        # The exporter writes a pauli gate's word as if it were an angle.
-        text = qasm3.dumps(circuit.decompose("pauli"))
+        text = _text_of_qiskit(circuit)
         exported = re.findall(r"^input float\[64\] (\S+);$", text, re.MULTILINE)
         names = dict(zip((p.name for p in circuit.parameters), exported))
         wanted = [getattr(name, "name", name) for name in _listed(inputs)]
@@ -783,6 +780,32 @@ def _with_values(
             "for each"
         )
     return at, on if 0 in on else []
+
+
+def _text_of_qiskit(circuit: Any) -> str:
+    """Return OpenQASM 3, which has no gates that consist of instructions, such as initialize."""
+    from qiskit import qasm3
+    from qiskit.circuit import Gate
+
+    def parts(op: Any) -> list[Any]:
+        definition = getattr(op, "definition", None)
+        return [] if definition is None else [item.operation for item in definition.data]
+
+    def is_gate(op: Any) -> bool:
+        return op.name == "barrier" or (isinstance(op, Gate) and all(map(is_gate, parts(op))))
+
+    # The exporter writes a pauli gate's word as if it were an angle.
+    circuit = circuit.decompose("pauli")
+    for _ in range(100):  # instructions in instructions
+        try:
+            return str(qasm3.dumps(circuit))
+        except qasm3.QASM3ExporterError:
+            ops = [item.operation for item in circuit.data]
+            names = {op.name for op in ops if parts(op) and not is_gate(op)}
+            if not names:
+                raise
+            circuit = circuit.decompose(sorted(names))
+    return str(qasm3.dumps(circuit))
 
 
 def _native_of_cirq(circuit: Any) -> Any:

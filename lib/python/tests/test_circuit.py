@@ -422,6 +422,25 @@ def test_qiskit() -> None:
     assert abs(np.vdot(found, np.asarray(by_gates).reshape(-1))) > 1 - TOLERANCE
 
 
+def test_qiskit_instructions() -> None:
+    qiskit = pytest.importorskip("qiskit")
+    from qiskit.circuit.library import DiagonalGate
+    from qiskit.quantum_info import Statevector
+
+    theirs = qiskit.QuantumCircuit(3, 1)
+    theirs.initialize(np.arange(1, 9) / np.linalg.norm(np.arange(1, 9)), range(3))
+    inner = qiskit.QuantumCircuit(2, 1)
+    inner.append(DiagonalGate([1, -1, 1j, 1]), [0, 1])
+    inner.measure(1, 0)
+    theirs.append(inner.to_instruction(), [2, 0], [0])
+    c = Circuit.from_qiskit(theirs)
+    assert c.readouts == ("Z0",)
+    plain = theirs.decompose().remove_final_measurements(inplace=False)
+    wanted = Statevector(plain.reverse_bits()).data
+    found = np.asarray(qring.StateFunction(c)([])).reshape(-1)
+    assert abs(abs(np.vdot(found, wanted)) - 1) < TOLERANCE
+
+
 GOLDEN = Path(__file__).resolve().parents[3] / "tests" / "golden" / "cirq" / "tfq.json"
 
 
