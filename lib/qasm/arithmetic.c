@@ -333,7 +333,11 @@ static bool is_open(const struct qasm_reader *r, struct qasm_value v) {
 enum qr_code qasm_need(struct qasm_reader *r, uint32_t token, struct qasm_value v,
                        const char *what) {
     const struct qasm_result *of = v.result ? &r->results[v.result - 1] : NULL;
-    if (of && is_open(r, v) && r->latest[of->bit] == v.result) r->needed = v.result;
+    if (of && is_open(r, v) && r->latest[of->bit] == v.result) {
+        r->needed =
+            v.result; /* The statement is executed for both values; its place is not said. */
+        return qr_fail(r->err, QR_UNIMPLEMENTED, "%s depends on a measured bit", what);
+    }
     return qasm_refuse(r, token,
                        "%s depends on a measured bit by a variable, or on a bit that was measured "
                        "again; write the bits here, or before",
