@@ -30,6 +30,7 @@ static void number_column(const uint32_t *first, uint32_t *column) {
 static enum qr_code number_columns(struct qasm_reader *r) {
     struct qr_gate_reader *g = &r->gates;
     uint32_t n = 0;
+    if (!r->n_inputs) return QR_OK;
     qr_auto(qr_free_p) uint32_t *first = qr_xcalloc(r->n_inputs + 1, sizeof *first);
     for (size_t i = 0; i < r->n_inputs; i++) {
         if (!r->input_sizes[i]) return fail_unknown_input(r, i);
@@ -53,10 +54,12 @@ static enum qr_code number_columns(struct qasm_reader *r) {
 /* Those at the end are read-outs. */
 static void drop_measurements(struct qr_gate_reader *g) {
     size_t n = 0;
-    for (size_t i = 0; i < g->list.n; i++)
-        if (g->list.gates[i].kind != QR_GATE_CHANNEL ||
-            !g->channels[g->list.gates[i].channel].info->measures)
-            g->list.gates[n++] = g->list.gates[i];
+    for (size_t i = 0; i < g->list.n; i++) {
+        const struct qr_gate *gate = &g->list.gates[i];
+        if (gate->kind == QR_GATE_CHANNEL && g->channels[gate->channel].info->measures) continue;
+        if (n != i) g->list.gates[n] = *gate;
+        n++;
+    }
     g->list.n = n;
 }
 
