@@ -334,8 +334,8 @@ enum qr_code qasm_need(struct qasm_reader *r, uint32_t token, struct qasm_value 
                        const char *what) {
     const struct qasm_result *of = v.result ? &r->results[v.result - 1] : NULL;
     if (of && is_open(r, v) && r->latest[of->bit] == v.result) {
-        r->needed =
-            v.result; /* The statement is executed for both values; its place is not said. */
+        /* The statement is executed for both values, so the message needs no place. */
+        r->needed = v.result;
         return qr_fail(r->err, QR_UNIMPLEMENTED, "%s depends on a measured bit", what);
     }
     return qasm_refuse(r, token,

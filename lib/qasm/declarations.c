@@ -200,7 +200,7 @@ static enum qr_code read_value(struct qasm_reader *r, const struct qasm_selectio
     bool bits = to->type == QASM_BIT && to->n_dims == 1;
     struct qasm_selection from;
     if (bits && qasm_register(r, &from) && from.n == to->n) {
-        qasm_return_bits(r, &from); /* which may be a part of `to` */
+        qasm_copy_bits(r, &from); /* which may be a part of `to` */
         qasm_next(r);
         store_returned(r, to);
         return QR_OK;

@@ -507,7 +507,7 @@ bool qasm_register(const struct qasm_reader *r, struct qasm_selection *ret) {
     return true;
 }
 
-void qasm_return_bits(struct qasm_reader *r, const struct qasm_selection *from) {
+void qasm_copy_bits(struct qasm_reader *r, const struct qasm_selection *from) {
     if (from->n > r->cap_returned) {
         r->cap_returned = from->n;
         r->returned_bits =

@@ -310,7 +310,7 @@ QR_MUST_CHECK enum qr_code qasm_expression(struct qasm_reader *r, struct qasm_va
 /* The bit register that is all of the value up to the ";"; false: it is something else. */
 bool qasm_register(const struct qasm_reader *r, struct qasm_selection *ret);
 /* Copies the values of a register to r->returned_bits. */
-void qasm_return_bits(struct qasm_reader *r, const struct qasm_selection *from);
+void qasm_copy_bits(struct qasm_reader *r, const struct qasm_selection *from);
 /* Whether the value from the token up to here is a call alone, with r->returned_bits. */
 static inline bool qasm_returns_bits(const struct qasm_reader *r, uint32_t token) {
     return r->n_returned && r->call == token && r->call_end == r->at;

@@ -226,7 +226,7 @@ static enum qr_code run_return(struct qasm_reader *r) {
         QR_TRY(qasm_measure_into(r, token, &q, &c));
         if (q.n) r->returned = r->cells[r->pool[c.first]];
         r->returned.derived |= q.n != 1;
-        qasm_return_bits(r, &c);
+        qasm_copy_bits(r, &c);
     } else if (!qasm_is(r, ';')) {
         struct qasm_value v; /* Calls in the expression set r->returned. */
         struct qasm_selection bits;
@@ -234,7 +234,7 @@ static enum qr_code run_return(struct qasm_reader *r) {
         bool is_register = qasm_register(r, &bits);
         QR_TRY(qasm_expression(r, &v));
         r->returned = v;
-        if (is_register) qasm_return_bits(r, &bits);
+        if (is_register) qasm_copy_bits(r, &bits);
         else if (!qasm_returns_bits(r, token)) r->n_returned = 0;
     }
     QR_TRY(qasm_expect(r, ';', "';' after return"));

@@ -171,6 +171,7 @@ static size_t digits_end(const struct qasm_reader *r, size_t at) {
     return at;
 }
 
+/* Floats, units, bases, long integers. */
 static enum qr_code read_other_number(struct qasm_reader *r, size_t *at) {
     size_t p = *at;
     unsigned kind = QASM_INTEGER;

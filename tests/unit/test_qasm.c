@@ -440,6 +440,27 @@ static void long_registers(void) {
     }
 }
 
+/* A long integer takes as many steps as it has digits, also in a comparison. */
+static void long_integers(void) {
+    static const char *const forms[] = {"int k = %s; x q;", "if (c == %s) { } x q;"};
+    char zeros[100001];
+    memset(zeros, '0', sizeof zeros - 1);
+    zeros[sizeof zeros - 1] = 0;
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        qr_auto(qr_buf_free) struct qr_buf text = {0}, excerpt = {0};
+        struct qr_program q = {0};
+        struct qr_err err = {0};
+        qr_buf_puts(&text, "qubit q; bit[2] c; ");
+        for (const char *p = forms[i]; *p; p++)
+            if (*p == '%') qr_buf_puts(&text, zeros), p++;
+            else qr_buf_put(&text, p, 1);
+        CHECK(qr_qasm_read(qr_buf_view(&text), &(struct qr_program_options){.max_steps = 10000}, &q,
+                           &excerpt, &err) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, "more than 10000 steps"),
+              "%s: %s", forms[i], err.msg);
+    }
+}
+
 /* What follows the measurement of qubit 0 into bit 0, and of qubit 1 into bit 1. */
 static const char *const after_measurement[][2] = {
     {"if (c[0]) x q[2];", "{\"if\":[0],\"gates\":[X]}"},
@@ -841,6 +862,7 @@ int main(void) {
     readouts();
     measured_bits();
     long_registers();
+    long_integers();
     noise();
     errors();
     long_texts();

@@ -552,6 +552,13 @@ class Circuit(GateMethods):
         return ret
 
     @classmethod
+    def _read_cirq(cls, circuit: Any, inputs: Iterable[Any] = ()) -> Circuit:
+        import cirq
+
+        text = cirq.to_json(circuit, indent=None)
+        return cls._read("qring_circuit_from_cirq", text.encode(), inputs)
+
+    @classmethod
     def from_cirq(cls, circuit: Any, inputs: Iterable[Any] = ()) -> Circuit:
         """Return the circuit of a ``cirq.Circuit``, through Cirq's JSON.
 
@@ -575,18 +582,13 @@ class Circuit(GateMethods):
                 "cirq.read_json(json_text=...) reads one from JSON"
             )
         inputs = _listed(inputs)
-
-        def read(circuit: Any) -> Circuit:
-            text = cirq.to_json(circuit, indent=None)
-            return cls._read("qring_circuit_from_cirq", text.encode(), inputs)
-
         try:
-            ret = read(circuit)
-        except (ValueError, TypeError, RuntimeError) as error:
+            ret = cls._read_cirq(circuit, inputs)
+        except (ValueError, TypeError, RuntimeError):
             native = _native_of_cirq(circuit)
             if native == circuit:
-                raise error
-            ret = read(native)
+                raise
+            ret = cls._read_cirq(native, inputs)
         ret._qubit_numbers = {q: i for i, q in enumerate(sorted(circuit.all_qubits()))}
         return ret
 
@@ -812,22 +814,12 @@ def _native_of_cirq(circuit: Any) -> Any:
     """Return the circuit with other operations in place of those that cannot be read."""
     import cirq
 
-    known: dict[tuple[Any, ...], bool] = {}
-
     def is_read(op: Any) -> bool:
-        gate = op.gate
-        key = (type(op), type(gate), type(getattr(gate, "sub_gate", None)), len(op.qubits))
-        if key not in known:
-            try:
-                Circuit._read(
-                    "qring_circuit_from_cirq",
-                    cirq.to_json(cirq.Circuit(op), indent=None).encode(),
-                    (),
-                )
-                known[key] = True
-            except (ValueError, TypeError, RuntimeError):
-                known[key] = False
-        return known[key]
+        try:
+            Circuit._read_cirq(cirq.Circuit(op))
+        except (ValueError, TypeError, RuntimeError):
+            return False
+        return True
 
     def as_matrix(op: Any, _: int) -> Any:
         if len(op.qubits) > 6 or is_read(op) or not cirq.has_unitary(op):
