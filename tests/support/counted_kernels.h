@@ -122,6 +122,7 @@ static double rotation_operations(const struct qr_tile_qubits *at) {
         ops += qr_rotation_form(at->numbers[k]) == QR_ROTATION_ANY ? 8 : 2;
     return ops;
 }
+static double rotation_cells(const struct qr_tile_qubits *at) { return 4.0 * (double)at->groups.n; }
 static double rotation_back_operations(const struct qr_tile_qubits *at) {
     double ops = 2 * rotation_operations(at);
     for (unsigned g = 0; g < at->n; g++) ops += 2 * __builtin_popcount(at->wanted[g]);
@@ -162,18 +163,17 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
         after(before, said);                                                                       \
         return at_end;                                                                             \
     }                                                                                              \
-    static void T##_rotate_(void *cells, unsigned bits, const struct qr_tile_qubits *at) {         \
+    static void T##_rotate_(void *cells, const struct qr_tile_qubits *at) {                        \
         typedef T##_elem real_elem;                                                                \
-        COUNTED(call((double)(UINT64_C(1) << bits), rotation_operations(at), 2, sizeof(ELEM)));    \
-        k->rotate(cells, bits, at);                                                                \
+        COUNTED(call(rotation_cells(at), rotation_operations(at), 2, sizeof(ELEM)));               \
+        k->rotate(cells, at);                                                                      \
         after(before, said);                                                                       \
     }                                                                                              \
-    static void T##_rotate_back_(void *phi, void *lambda, unsigned bits,                           \
-                                 const struct qr_tile_qubits *at) {                                \
+    static void T##_rotate_back_(void *phi, void *lambda, const struct qr_tile_qubits *at) {       \
         typedef T##_elem real_elem;                                                                \
-        COUNTED(call((double)(UINT64_C(1) << bits), rotation_back_operations(at),                  \
-                     at->numbers ? 4 : 2, sizeof(ELEM)));                                          \
-        k->rotate_back(phi, lambda, bits, at);                                                     \
+        COUNTED(call(rotation_cells(at), rotation_back_operations(at), at->numbers ? 4 : 2,        \
+                     sizeof(ELEM)));                                                               \
+        k->rotate_back(phi, lambda, at);                                                           \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_phase_(void *phi, void *lambda, const uint16_t *order, size_t n_rows,          \
@@ -220,11 +220,11 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
         k->observe(lambda, phi, first, count, at, n, weights);                                     \
         after(before, said);                                                                       \
     }                                                                                              \
-    static void T##_transpose_(void *cells, unsigned bits, const uint8_t swap[QR_LANE_BITS],       \
-                               const uint16_t *order) {                                            \
+    static void T##_transpose_(void *cells, const struct qr_tile_positions *groups,                \
+                               const uint16_t across[QR_LANE_BITS]) {                              \
         typedef T##_elem real_elem;                                                                \
-        COUNTED(call((double)((size_t)1 << bits), 0, 2, sizeof(ELEM)));                            \
-        k->transpose(cells, bits, swap, order);                                                    \
+        COUNTED(call((double)groups->n *QR_LANES, 0, 2, sizeof(ELEM)));                            \
+        k->transpose(cells, groups, across);                                                       \
         after(before, said);                                                                       \
     }                                                                                              \
     /* Numbers of a step: a plan counts what is done with the state. */                            \
@@ -235,17 +235,17 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
         operations = before;                                                                       \
     }                                                                                              \
     static void T##_gather_(void *to, const void *from, uint64_t base, const uint64_t *offsets,    \
-                            size_t n) {                                                            \
+                            const struct qr_tile_positions *at) {                                  \
         typedef T##_elem real_elem;                                                                \
-        COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                              \
-        k->gather(to, from, base, offsets, n);                                                     \
+        COUNTED(call((double)at->n, 0, 2, sizeof(ELEM)));                                          \
+        k->gather(to, from, base, offsets, at);                                                    \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_scatter_(void *to, const void *from, uint64_t base, const uint64_t *offsets,   \
-                             size_t n) {                                                           \
+                             const struct qr_tile_positions *at) {                                 \
         typedef T##_elem real_elem;                                                                \
-        COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                              \
-        k->scatter(to, from, base, offsets, n);                                                    \
+        COUNTED(call((double)at->n, 0, 2, sizeof(ELEM)));                                          \
+        k->scatter(to, from, base, offsets, at);                                                   \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_tile_(const void *in, const uint32_t *ti, void *out, const uint32_t *to,       \

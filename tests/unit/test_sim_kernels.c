@@ -323,10 +323,29 @@ static void moves(const struct qr_kernels *k, int precision) {
     uint64_t offsets[CELLS];
     void *x = copy_of(w.phi, bytes);
     for (uint64_t i = 0; i < CELLS; i++) offsets[i] = (i * 37 + 5) % CELLS;
-    k->gather(x, w.phi, 3, offsets, CELLS);
+    const struct qr_tile_positions all = {.n = CELLS};
+    k->gather(x, w.phi, 3, offsets, &all);
     CHECK(amplitude(x, precision, 1, 3) == amplitude(w.phi, precision, offsets[1] ^ 3, 3));
-    k->scatter(w.lambda, x, 3, offsets, CELLS);
+    k->scatter(w.lambda, x, 3, offsets, &all);
     CHECK(memcmp(w.lambda, w.phi, bytes) == 0);
+    /* Every second position, in two parts */
+    uint16_t at[CELLS / 4];
+    for (uint16_t i = 0; i < CELLS / 4; i++) at[i] = (uint16_t)(2 * i);
+    memset(w.lambda, 0, bytes);
+    for (uint16_t part = 0; part < 2; part++) {
+        const struct qr_tile_positions some = {at, CELLS / 4, (uint16_t)(part * CELLS / 2 | 1)};
+        void *y = copy_of(w.lambda, bytes);
+        k->gather(y, w.phi, 3, offsets, &some);
+        k->scatter(w.lambda, y, 3, offsets, &some);
+        free(y);
+    }
+    size_t wrong = 0;
+    for (size_t i = 0; i < CELLS; i++) {
+        size_t p = offsets[i] ^ 3;
+        wrong +=
+            amplitude(w.lambda, precision, p, 3) != (i & 1 ? amplitude(w.phi, precision, p, 3) : 0);
+    }
+    CHECK(!wrong, "%s: %zu cells", k->name, wrong);
     free(x);
     drop(&w);
 }
@@ -516,6 +535,18 @@ static void *taken(const void *cells, size_t bytes, const uint16_t *order) {
     return x;
 }
 
+/* The positions of the cells with bits of `bits` alone, relative to that of cell 0. */
+static struct qr_tile_positions positions(const uint16_t *order, uint64_t bits, uint16_t *ret) {
+    struct qr_tile_positions p = {.at = ret, .origin = (uint16_t)position(order, 0)};
+    uint64_t i = 0;
+    do ret[p.n++] = (uint16_t)(position(order, i) ^ position(order, 0));
+    while ((i = ((i | ~bits) + 1) & bits));
+    return p;
+}
+static uint16_t across(const uint16_t *order, unsigned bit) {
+    return (uint16_t)(position(order, (size_t)1 << bit) ^ position(order, 0));
+}
+
 /* The lane's bits and four of the cell's change places. */
 static void transposes(const struct qr_kernels *k, int precision) {
     static const uint8_t swaps[][QR_LANE_BITS] = {{0, 1, 2, 3}, {6, 5, 4, 3}, {2, 6, 0, 5}};
@@ -526,7 +557,14 @@ static void transposes(const struct qr_kernels *k, int precision) {
         const uint8_t *swap = swaps[variant / 2];
         size_t wrong = 0;
         void *x = copy_of(w.phi, bytes);
-        k->transpose(x, BITS, swap, order);
+        uint16_t room[CELLS], by[QR_LANE_BITS];
+        uint64_t rest = CELLS - 1;
+        for (unsigned b = 0; b < QR_LANE_BITS; b++) {
+            by[b] = across(order, swap[b]);
+            rest &= ~(UINT64_C(1) << swap[b]);
+        }
+        const struct qr_tile_positions groups = positions(order, rest, room);
+        k->transpose(x, &groups, by);
         for (size_t i = 0; i < CELLS; i++)
             for (size_t l = 0; l < QR_LANES; l++) {
                 size_t cell = i, lane = 0;
@@ -539,7 +577,7 @@ static void transposes(const struct qr_kernels *k, int precision) {
                          amplitude(w.phi, precision, position(order, cell), lane);
             }
         CHECK(!wrong, "%s transpose %u: %zu amplitudes", k->name, variant, wrong);
-        k->transpose(x, BITS, swap, order);
+        k->transpose(x, &groups, by);
         CHECK(memcmp(x, w.phi, bytes) == 0, "%s transpose %u twice", k->name, variant);
         free(x);
     }
@@ -580,11 +618,12 @@ static double complex turned(const void *cells, int precision, size_t i, size_t 
 }
 
 static void check_rotation_cross(const struct work *w, const struct qr_tile_qubits *at,
-                                 const double (*acc)[QR_LANES], int precision) {
+                                 const uint8_t bit[2], const double (*acc)[QR_LANES],
+                                 int precision) {
     double worst = 0;
     for (unsigned g = 0; g < at->n; g++)
         for (size_t l = 0; l < QR_LANES; l++) {
-            size_t set = (size_t)1 << at->bit[g];
+            size_t set = (size_t)1 << bit[g];
             double complex off = 0;
             double z = 0;
             for (size_t i = 0; i < CELLS; i++) {
@@ -612,9 +651,9 @@ static void rotations(const struct qr_kernels *k, const struct qr_kernels *porta
     enum { FORMS = QR_ROTATION_X_B + 1, MIXED = 120, PAIRS = FORMS * FORMS * 2 };
     for (unsigned variant = 0; variant < MIXED + 2 * PAIRS; variant++) {
         unsigned pair = variant - MIXED; /* of any forms that need one number, which have loops */
+        const uint8_t bit[2] = {(uint8_t)(variant % BITS),
+                                (uint8_t)((variant + 1 + variant / BITS % 6) % BITS)};
         struct qr_tile_qubits at = {.n = (uint8_t)(1 + variant % 2),
-                                    .bit = {(uint8_t)(variant % BITS),
-                                            (uint8_t)((variant + 1 + variant / BITS % 6) % BITS)},
                                     .wanted = {(uint8_t)(variant % 8), (uint8_t)(variant / 8 % 8)}};
         unsigned form[2] = {variant / 2 % FORMS, (variant / 2 + 1) % FORMS};
         if (variant >= MIXED) {
@@ -626,42 +665,50 @@ static void rotations(const struct qr_kernels *k, const struct qr_kernels *porta
         double numbers[2][QR_ROTATION_NUMBERS], acc[2][2 * QR_ROTATION_CROSS][QR_LANES] = {0};
         for (unsigned g = 0; g < 2; g++) rotation_numbers(form[g], precision, numbers[g]);
         at.numbers = (const double(*)[QR_ROTATION_NUMBERS])numbers;
-        at.order = (variant < MIXED ? variant & 2 : pair / PAIRS) ? affine : NULL;
-        void *phi = placed(w.phi, bytes, at.order), *lambda = placed(w.lambda, bytes, at.order),
+        const uint16_t *order = (variant < MIXED ? variant & 2 : pair / PAIRS) ? affine : NULL;
+        uint16_t room[CELLS];
+        for (unsigned g = 0; g < 2; g++) {
+            at.form[g] = (enum qr_rotation_form)form[g];
+            at.across[g] = across(order, bit[g]);
+        }
+        at.groups =
+            positions(order, (CELLS - 1) & ~(UINT64_C(1) << bit[0] | UINT64_C(1) << bit[1]), room);
+        void *phi = placed(w.phi, bytes, order), *lambda = placed(w.lambda, bytes, order),
              *x = copy_of(phi, bytes), *y = copy_of(phi, bytes), *z = copy_of(phi, bytes),
              *l[2] = {copy_of(lambda, bytes), copy_of(lambda, bytes)};
-        k->rotate(x, BITS, &at);
-        portable->rotate(y, BITS, &at);
+        k->rotate(x, &at);
+        portable->rotate(y, &at);
         CHECK(memcmp(x, y, bytes) == 0, "%s turn %u", k->name, variant);
         double worst = 0;
         if (at.n == 2) {
             struct qr_tile_qubits first = at;
             first.n = 1;
-            portable->rotate(z, BITS, &first);
+            portable->rotate(z, &first);
         }
-        void *before = taken(z, bytes, at.order), *after = taken(x, bytes, at.order);
+        void *before = taken(z, bytes, order), *after = taken(x, bytes, order);
         for (size_t i = 0; i < CELLS; i++)
             for (size_t lane = 0; lane < QR_LANES; lane++)
-                worst = fmax(worst, cabs(turned(before, precision, i, lane, at.bit[at.n - 1],
-                                                numbers[at.n - 1]) -
-                                         amplitude(after, precision, i, lane)));
+                worst =
+                    fmax(worst,
+                         cabs(turned(before, precision, i, lane, bit[at.n - 1], numbers[at.n - 1]) -
+                              amplitude(after, precision, i, lane)));
         CHECK(worst <= 2 * tolerance[precision], "%s turn %u: %.3g", k->name, variant, worst);
         memcpy(x, phi, bytes);
         memcpy(y, phi, bytes);
         if (variant < MIXED && variant % 5 == 0) at.numbers = NULL;
         at.acc = acc[0];
-        k->rotate_back(x, l[0], BITS, &at);
+        k->rotate_back(x, l[0], &at);
         at.acc = acc[1];
-        portable->rotate_back(y, l[1], BITS, &at);
+        portable->rotate_back(y, l[1], &at);
         CHECK(memcmp(x, y, bytes) == 0 && memcmp(l[0], l[1], bytes) == 0 &&
                   memcmp(acc[0], acc[1], sizeof acc[0]) == 0,
               "%s rotate_back %u", k->name, variant);
-        check_rotation_cross(&w, &at, (const double(*)[QR_LANES])acc[0], precision);
+        check_rotation_cross(&w, &at, bit, (const double(*)[QR_LANES])acc[0], precision);
         memcpy(z, phi, bytes);
-        if (at.numbers) portable->rotate(z, BITS, &at);
+        if (at.numbers) portable->rotate(z, &at);
         CHECK(memcmp(x, z, bytes) == 0, "%s rotate_back %u leaves phi", k->name, variant);
         memcpy(z, lambda, bytes);
-        if (at.numbers) portable->rotate(z, BITS, &at);
+        if (at.numbers) portable->rotate(z, &at);
         CHECK(memcmp(l[0], z, bytes) == 0, "%s rotate_back %u leaves lambda", k->name, variant);
         free(phi);
         free(lambda);
@@ -764,11 +811,17 @@ static void parities(const struct qr_kernels *k, const struct qr_kernels *portab
         const uint16_t *order = variant & 1 ? affine : NULL;
         unsigned bits = variant / 2;
         double worst = 0;
+        size_t seen = 0;
         k->parities(w.phi, w.lambda, order, bits, x);
         portable->parities(w.phi, w.lambda, order, bits, y);
-        for (size_t m = 0; m < (size_t)1 << bits; m++)
-            for (size_t l = 0; l < QR_LANES && __builtin_popcountll(m) <= 2; l++) {
-                CHECK(lane_of(x, precision, m, l) == lane_of(y, precision, m, l), "%s parities",
+        for (size_t m = 0; m < (size_t)1 << bits; m++) {
+            if (__builtin_popcountll(m) > 2) continue;
+            size_t at =
+                m ? qr_parity_index((unsigned)__builtin_ctzll(m), 63 - (unsigned)__builtin_clzll(m))
+                  : 0;
+            seen += at < qr_parity_masks(bits);
+            for (size_t l = 0; l < QR_LANES; l++) {
+                CHECK(lane_of(x, precision, at, l) == lane_of(y, precision, at, l), "%s parities",
                       k->name);
                 double sum = 0;
                 for (size_t c = 0; c < (size_t)1 << bits; c++) {
@@ -776,8 +829,10 @@ static void parities(const struct qr_kernels *k, const struct qr_kernels *portab
                                      conj(amplitude(w.lambda, precision, position(order, c), l)));
                     sum += __builtin_parityll(m & c) ? -v : v;
                 }
-                worst = fmax(worst, fabs(sum - lane_of(x, precision, m, l)));
+                worst = fmax(worst, fabs(sum - lane_of(x, precision, at, l)));
             }
+        }
+        CHECK(seen == qr_parity_masks(bits), "%zu masks of %u bits", seen, bits);
         CHECK(worst <= 128 * tolerance[precision], "%s parities of %u bits: %.3g", k->name, bits,
               worst);
     }

@@ -72,16 +72,6 @@ enum {
     QR_ROTATION_IM = 2,
     QR_ROTATION_Z = 4,
 };
-/* One or two one-qubit gates ((a, -sign conj b), (b, sign conj a)). */
-struct qr_tile_qubits {
-    uint8_t n, bit[2]; /* gates, and the cell bit of each */
-    uint8_t wanted[2]; /* numbers that rotate_back sums for each: QR_ROTATION_RE ... */
-    /* per gate: a, b, sign (1 or -1); rotate_back: NULL leaves the vectors as they are */
-    const double (*numbers)[QR_ROTATION_NUMBERS];
-    double (*acc)[QR_LANES]; /* rotate_back: QR_ROTATION_CROSS per gate */
-    const uint16_t *order;   /* position of each cell (qr_plan_step); NULL: cells lie in order */
-    struct qr_prefetch *prefetch;
-};
 /* Gates with a 1 and a 0 among their numbers need a quarter of the multiply-adds; sign is 1 unless
  * noted. */
 enum qr_rotation_form {
@@ -91,6 +81,26 @@ enum qr_rotation_form {
     QR_ROTATION_REAL_B,     /* a real, b = 1 */
     QR_ROTATION_X_A,        /* a = 1, b imaginary */
     QR_ROTATION_X_B,        /* a real, b = i */
+};
+/* n positions in a tile: at[k] ^ origin; at NULL: 0 .. n - 1. */
+struct qr_tile_positions {
+    const uint16_t *at;
+    size_t n;
+    uint16_t origin;
+};
+/* One or two one-qubit gates ((a, -sign conj b), (b, sign conj a)) on groups of four cells, at
+ * positions p, p ^ across[0], p ^ across[1], p ^ across[0] ^ across[1]. The first gate acts across
+ * across[0], a second one across across[1]. */
+struct qr_tile_qubits {
+    struct qr_tile_positions groups;
+    uint16_t across[2];
+    uint8_t n;         /* gates */
+    uint8_t wanted[2]; /* numbers that rotate_back sums for each: QR_ROTATION_RE ... */
+    /* per gate: a, b, sign (1 or -1); rotate_back: NULL leaves the vectors as they are */
+    const double (*numbers)[QR_ROTATION_NUMBERS];
+    enum qr_rotation_form form[2]; /* of the numbers */
+    double (*acc)[QR_LANES];       /* rotate_back: QR_ROTATION_CROSS per gate */
+    struct qr_prefetch *prefetch;  /* prefetches one cell per group; NULL: none */
 };
 static inline enum qr_rotation_form qr_rotation_form(const double a[QR_ROTATION_NUMBERS]) {
     bool real = a[1] == 0 && a[3] == 0, x = a[1] == 0 && a[2] == 0;
@@ -113,14 +123,21 @@ struct qr_phase_cells {
     _Alignas(64) double re[QR_PHASE_CELLS];
     double im[QR_PHASE_CELLS];
 };
-/* Masks of up to two bits of a tile. */
+/* Masks of up to two bits of a tile: 0 .. 6, then, for each next bit b, 2^b and its masks with one
+ * of the bits below it. */
 enum { QR_PARITY_MASKS = 1 + QR_TILE_BITS + QR_TILE_BITS * (QR_TILE_BITS - 1) / 2 };
+static inline size_t qr_parity_masks(unsigned bits) { return 1 + bits * (bits + 1) / 2; }
+/* The index of a mask of these bits, of one bit, or of none; low <= high. */
+static inline size_t qr_parity_index(unsigned low, unsigned high) {
+    if (high < QR_PHASE_BITS) return (size_t)1 << low | (size_t)1 << high;
+    return qr_parity_masks(high) + (low == high ? 0 : 1 + low);
+}
 /* Operations of parities on one lane. */
 static inline double qr_parity_operations(unsigned bits) {
     double n = (double)((uint64_t)1 << bits), sum = n * (2 + QR_PHASE_BITS);
     for (unsigned b = QR_PHASE_BITS; b < bits; b++) {
         n = (double)((uint64_t)1 << (bits - 1 - b));
-        sum += n * (1 + b + b * (b - 1) / 2 + 1 + b);
+        sum += n * (double)(qr_parity_masks(b) + 1 + b);
     }
     return sum;
 }
@@ -158,11 +175,11 @@ struct qr_kernels {
     void (*observe)(void *lambda, const void *phi, size_t first, size_t count,
                     const struct qr_pauli_string *at, size_t n, const void *weights);
     /* Multiplies by one-qubit gates. */
-    void (*rotate)(void *cells, unsigned bits, const struct qr_tile_qubits *at);
+    void (*rotate)(void *cells, const struct qr_tile_qubits *at);
     /* acc[gate * QR_ROTATION_CROSS + k][lane] += the wanted numbers of M - M^adjoint, M =
      * Tr_rest |phi><lambda| on the gate's qubit: Re and Im of entry 01, Im of M_00 - M_11. Then
      * multiplies both vectors. Sums in E of 64 terms, then float64. */
-    void (*rotate_back)(void *phi, void *lambda, unsigned bits, const struct qr_tile_qubits *at);
+    void (*rotate_back)(void *phi, void *lambda, const struct qr_tile_qubits *at);
     /* Multiplies cell k of row r, k < QR_PHASE_CELLS, which lies at order[8 r + k] (NULL: in
      * order), by lanes[r & lane_rows] * cells[r][k] * inside[k]; if lambda is not NULL both
      * vectors, by the conjugate. lanes, inside: cells, inside may be NULL; cells, in E: re[8],
@@ -176,18 +193,20 @@ struct qr_kernels {
     /* Permutes cells in cycles: each takes what the next one has, the last what the first one had;
      * or the inverse */
     void (*permute)(void *cells, const uint16_t *cycles, size_t n, bool inverse);
-    /* For masks m of up to two bits: ret[m][lane] = sum over cells c, which lie at order[c] (NULL:
-     * in order), of (-1)^popcount(m & c) Im(phi_c conj(lambda_c)); bits >= QR_PHASE_BITS. Other
-     * rows have no meaning. */
+    /* For masks m of up to two bits, by qr_parity_index: ret[m][lane] = sum over cells c, which lie
+     * at order[c] (NULL: in order), of (-1)^popcount(m & c) Im(phi_c conj(lambda_c));
+     * bits >= QR_PHASE_BITS */
     void (*parities)(const void *phi, const void *lambda, const uint16_t *order, unsigned bits,
                      void *ret);
-    /* Exchanges the lane bits with the cell bits swap[0 .. 3], for 2^bits cells; cell i lies at
-     * order[i] (NULL: in order), and order[i ^ j] = order[i] ^ order[j] ^ order[0]. */
-    void (*transpose)(void *cells, unsigned bits, const uint8_t swap[QR_LANE_BITS],
-                      const uint16_t *order);
-    /* gather: to[i] = from[offsets[i] ^ base]; scatter: the inverse */
-    void (*gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n);
-    void (*scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n);
+    /* Exchanges the lane bits with four bits of positions: in each group the 16 cells at p ^ x, x
+     * the XOR of across[k] for the bits k of the cell's number. */
+    void (*transpose)(void *cells, const struct qr_tile_positions *groups,
+                      const uint16_t across[QR_LANE_BITS]);
+    /* gather: to[p] = from[offsets[p] ^ base] for each position p; scatter: the inverse */
+    void (*gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets,
+                   const struct qr_tile_positions *at);
+    void (*scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets,
+                    const struct qr_tile_positions *at);
 
     /* ---- streaming engine: coefficients in E (kernel_stream_template_impl.h), sums in the
      * amplitudes' precision ---- */

@@ -34,6 +34,8 @@
 #define FMS(a, b, c) _mm256_fmsub_ps(a, b, c)
 #define DLOAD(p) _mm256_cvtps_pd(_mm_load_ps(p))
 #define DSTORE(p, v) _mm_store_ps(p, _mm256_cvtpd_ps(v))
+#define JOIN(p)                                                                                    \
+    _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_load_ps((p)[0])), _mm_load_ps((p)[1]), 1)
 #include "sim/kernels/kernel_template_impl.h"
 
 #define NAME(x) f64_##x
@@ -52,6 +54,8 @@
 #define FMS(a, b, c) _mm256_fmsub_pd(a, b, c)
 #define DLOAD(p) _mm256_load_pd(p)
 #define DSTORE(p, v) _mm256_store_pd(p, v)
+#define JOIN(p)                                                                                    \
+    _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_load_pd((p)[0])), _mm_load_pd((p)[1]), 1)
 #include "sim/kernels/kernel_template_impl.h"
 
 const struct qr_kernels *const qr_kernels_avx2[2] = {&f32_table, &f64_table};

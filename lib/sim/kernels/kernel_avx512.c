@@ -34,6 +34,12 @@
 #define FMS(a, b, c) _mm512_fmsub_ps(a, b, c)
 #define DLOAD(p) _mm512_cvtps_pd(_mm256_load_ps(p))
 #define DSTORE(p, v) _mm256_store_ps(p, _mm512_cvtpd_ps(v))
+#define JOIN(p)                                                                                    \
+    _mm512_insertf32x4(                                                                            \
+        _mm512_insertf32x4(_mm512_insertf32x4(_mm512_castps128_ps512(_mm_load_ps((p)[0])),         \
+                                              _mm_load_ps((p)[1]), 1),                             \
+                           _mm_load_ps((p)[2]), 2),                                                \
+        _mm_load_ps((p)[3]), 3)
 #include "sim/kernels/kernel_template_impl.h"
 
 #define NAME(x) f64_##x
@@ -52,6 +58,12 @@
 #define FMS(a, b, c) _mm512_fmsub_pd(a, b, c)
 #define DLOAD(p) _mm512_load_pd(p)
 #define DSTORE(p, v) _mm512_store_pd(p, v)
+#define JOIN(p)                                                                                    \
+    _mm512_insertf64x2(                                                                            \
+        _mm512_insertf64x2(_mm512_insertf64x2(_mm512_castpd128_pd512(_mm_load_pd((p)[0])),         \
+                                              _mm_load_pd((p)[1]), 1),                             \
+                           _mm_load_pd((p)[2]), 2),                                                \
+        _mm_load_pd((p)[3]), 3)
 #include "sim/kernels/kernel_template_impl.h"
 
 const struct qr_kernels *const qr_kernels_avx512[2] = {&f32_table, &f64_table};

@@ -2,51 +2,32 @@
  * product of diagonal gates, and their derivatives. Part of kernel_template_impl.h, with its
  * macros. All arithmetic is in E; sums of derivatives as of the cross numbers. */
 
-/* Loops are made twice: for cells in order (NULL) and for others. */
+/* Loops of phase are made twice: for cells in order (NULL) and for others. */
 INLINE size_t NAME(position)(const uint16_t *order, size_t i) { return order ? order[i] : i; }
-
-/* A step and the groups of cells that it acts on: cells c, c ^ sb of one gate; with two, c, c ^ sb,
- * c ^ sa, c ^ sa ^ sb, where the first gate acts on the bit of sa. */
-struct NAME(pair) {
-    size_t sa, sb; /* in bytes */
-    uint64_t free;
-    size_t n;
-    struct qr_prefetch *prefetch;
-};
-INLINE struct NAME(pair)
-    NAME(pair_of)(unsigned bits, const struct qr_tile_qubits *at, const uint16_t *order) {
-    size_t a = at->n == 2 ? (size_t)1 << at->bit[0] : 0, b = (size_t)1 << at->bit[at->n - 1];
-    struct NAME(pair) w = {.prefetch = at->prefetch};
-    w.sa = (NAME(position)(order, a) ^ NAME(position)(order, 0)) * sizeof(struct NAME(cell));
-    w.sb = (NAME(position)(order, b) ^ NAME(position)(order, 0)) * sizeof(struct NAME(cell));
-    w.free = ((UINT64_C(1) << bits) - 1) & ~(uint64_t)a & ~(uint64_t)b;
-    w.n = (size_t)1 << __builtin_popcountll(w.free);
-    return w;
-}
 
 struct NAME(rotation) {
     enum qr_rotation_form form;
     E ar, ai, br, bi; /* of the first column */
     E cr, ci, dr, di; /* of the second one: -sign conj(b), sign conj(a) */
 };
-INLINE struct NAME(rotation) NAME(rotation_of)(const double a[QR_ROTATION_NUMBERS]) {
+INLINE struct NAME(rotation) NAME(rotation_of)(const struct qr_tile_qubits *at, unsigned k) {
+    const double *a = at->numbers[k];
     E ar = (E)a[0], ai = (E)a[1], br = (E)a[2], bi = (E)a[3], sign = (E)a[4];
-    return (struct NAME(rotation)){qr_rotation_form(a), ar,        ai,        br,        bi,
-                                   -sign * br,          sign * bi, sign * ar, -sign * ai};
+    return (struct NAME(rotation)){at->form[k], ar,        ai,        br,        bi,
+                                   -sign * br,  sign * bi, sign * ar, -sign * ai};
 }
 
 /* Multiplies cells in registers: x by a x - sign conj(b) y, y = x + d by b x + sign conj(a) y, for
- * each pair of each vector. */
+ * two pairs of each vector. */
 #define EACH_PAIR(...)                                                                             \
     _Pragma("GCC unroll 2") for (int q = 0; q < n_vectors; q++)                                    \
-        _Pragma("GCC unroll 2") for (int k = 0; k < n_pairs; k++) {                                \
+        _Pragma("GCC unroll 2") for (int k = 0; k < 2; k++) {                                      \
         const int x = d == 1 ? 2 * k : k, y = x + d;                                               \
         V xr = re[q][x], xi = im[q][x], yr = re[q][y], yi = im[q][y];                              \
         __VA_ARGS__                                                                                \
     }
 INLINE void NAME(rotate_pairs)(const struct NAME(rotation) * t, enum qr_rotation_form form,
-                               const int n_vectors, const int n_pairs, const int d, V (*re)[4],
-                               V (*im)[4]) {
+                               const int n_vectors, const int d, V (*re)[4], V (*im)[4]) {
     V ar = SET1(t->ar), ai = SET1(t->ai), br = SET1(t->br), bi = SET1(t->bi);
     V cr = SET1(t->cr), ci = SET1(t->ci), dr = SET1(t->dr), di = SET1(t->di);
     switch (form) {
@@ -84,18 +65,37 @@ struct NAME(forms) {
     bool known;
     enum qr_rotation_form form[2];
 };
+/* Two RX and two RY have loops of their own. */
+#define KNOWN_FORMS(LOOP)                                                                          \
+    LOOP(QR_ROTATION_X_A, QR_ROTATION_X_A, QR_ROTATION_IM)                                         \
+    LOOP(QR_ROTATION_X_A, QR_ROTATION_X_B, QR_ROTATION_IM)                                         \
+    LOOP(QR_ROTATION_X_B, QR_ROTATION_X_A, QR_ROTATION_IM)                                         \
+    LOOP(QR_ROTATION_X_B, QR_ROTATION_X_B, QR_ROTATION_IM)                                         \
+    LOOP(QR_ROTATION_REAL_A, QR_ROTATION_REAL_A, QR_ROTATION_RE)                                   \
+    LOOP(QR_ROTATION_REAL_A, QR_ROTATION_REAL_B, QR_ROTATION_RE)                                   \
+    LOOP(QR_ROTATION_REAL_B, QR_ROTATION_REAL_A, QR_ROTATION_RE)                                   \
+    LOOP(QR_ROTATION_REAL_B, QR_ROTATION_REAL_B, QR_ROTATION_RE)
 
-/* n: 1 or 2 gates, on 2 or 4 cells of each vector */
+/* n: 1 or 2 gates */
 INLINE void NAME(rotate_group)(const struct NAME(rotation) * t, const struct NAME(forms) f,
-                               int n_vectors, int n, V (*re)[4], V (*im)[4]) {
-    NAME(rotate_pairs)(&t[0], f.known ? f.form[0] : t[0].form, n_vectors, n, n, re, im);
-    if (n == 2) NAME(rotate_pairs)(&t[1], f.known ? f.form[1] : t[1].form, n_vectors, 2, 1, re, im);
+                               int n_vectors, const int n, V (*re)[4], V (*im)[4]) {
+    if (n == 2) NAME(rotate_pairs)(&t[0], f.known ? f.form[0] : t[0].form, n_vectors, 2, re, im);
+    const struct NAME(rotation) *last = &t[n - 1];
+    NAME(rotate_pairs)(last, f.known ? f.form[n - 1] : last->form, n_vectors, 1, re, im);
 }
 
-/* Offsets in bytes of a group's cells. */
-INLINE void NAME(group_of)(const struct NAME(pair) * w, const uint16_t *order, uint64_t i,
-                           size_t ret[4]) {
-    ret[0] = NAME(position)(order, i) * sizeof(struct NAME(cell));
+/* The groups of a step, with offsets in bytes: of a pair of the last gate, sb; of two pairs, sa. */
+struct NAME(groups) {
+    struct qr_tile_positions at;
+    size_t sa, sb;
+};
+INLINE struct NAME(groups) NAME(groups_of)(const struct qr_tile_qubits *at) {
+    return (struct NAME(groups)){.at = at->groups,
+                                 .sa = at->across[at->n == 1] * sizeof(struct NAME(cell)),
+                                 .sb = at->across[at->n - 1] * sizeof(struct NAME(cell))};
+}
+INLINE void NAME(group_of)(const struct NAME(groups) * w, size_t g, size_t ret[4]) {
+    ret[0] = (size_t)(w->at.at[g] ^ w->at.origin) * sizeof(struct NAME(cell));
     ret[1] = ret[0] ^ w->sb;
     ret[2] = ret[0] ^ w->sa;
     ret[3] = ret[1] ^ w->sa;
@@ -104,177 +104,195 @@ INLINE struct NAME(cell) * NAME(cell_of)(void *cells, size_t offset) {
     return (struct NAME(cell) *)(void *)((unsigned char *)cells + offset);
 }
 
-INLINE void NAME(load_group)(void *c, const size_t at[4], int v, const int n, V re[4], V im[4]) {
+/* What is prefetched during a loop over groups, of one vector. */
+struct NAME(ahead) {
+    const unsigned char *from;
+    const uint64_t *next, *end;
+    uint64_t base;
+};
+INLINE struct NAME(ahead) NAME(ahead_of)(const struct qr_prefetch *a) {
+    if (!a || a->vector == 2) return (struct NAME(ahead)){0};
+    return (struct NAME(ahead)){a->from[a->vector], a->offsets + a->next, a->offsets + a->n,
+                                a->base};
+}
+INLINE void NAME(ahead_one)(struct NAME(ahead) * a) {
+    if (a->next == a->end) return;
+    const unsigned char *c = a->from + (*a->next++ ^ a->base) * sizeof(struct NAME(cell));
+    for (size_t line = 0; line < sizeof(struct NAME(cell)); line += 64)
+        __builtin_prefetch(c + line, 0, 2);
+}
+INLINE void NAME(ahead_end)(const struct NAME(ahead) * a, struct qr_prefetch *ret) {
+    if (!a->next) return;
+    ret->next = (size_t)(a->next - ret->offsets);
+    if (a->next < a->end) return;
+    ret->next = 0;
+    ret->vector++;
+}
+
+INLINE void NAME(load_group)(void *c, const size_t at[4], int v, V re[4], V im[4]) {
 #pragma GCC unroll 4
-    for (int j = 0; j < 2 * n; j++) {
+    for (int j = 0; j < 4; j++) {
         re[j] = LOAD(&NAME(cell_of)(c, at[j])->re[v]);
         im[j] = LOAD(&NAME(cell_of)(c, at[j])->im[v]);
     }
 }
-INLINE void NAME(store_group)(void *c, const size_t at[4], int v, const int n, const V re[4],
-                              const V im[4]) {
+INLINE void NAME(store_group)(void *c, const size_t at[4], int v, const V re[4], const V im[4]) {
 #pragma GCC unroll 4
-    for (int j = 0; j < 2 * n; j++) {
+    for (int j = 0; j < 4; j++) {
         STORE(&NAME(cell_of)(c, at[j])->re[v], re[j]);
         STORE(&NAME(cell_of)(c, at[j])->im[v], im[j]);
     }
 }
 
-INLINE void NAME(rotation_cells)(void *c, const struct NAME(pair) * w, const uint16_t *order,
-                                 const struct NAME(rotation) * t, const int n) {
-    uint64_t i = 0;
-    for (size_t g = 0; g < w->n; g++, i = ((i | ~w->free) + 1) & w->free) {
+INLINE void NAME(rotation_cells)(void *c, const struct NAME(groups) * w,
+                                 const struct NAME(rotation) * t, const struct NAME(forms) f,
+                                 const int n, struct qr_prefetch *prefetch) {
+    struct NAME(ahead) ahead = NAME(ahead_of)(prefetch);
+    for (size_t g = 0; g < w->at.n; g++) {
         size_t at[4];
-        NAME(group_of)(w, order, i, at);
-        NAME(prefetch_cell)(w->prefetch);
+        NAME(group_of)(w, g, at);
+        NAME(ahead_one)(&ahead);
         for (int v = 0; v < QR_LANES; v += W) {
             V re[1][4] RAW, im[1][4] RAW;
-            NAME(load_group)(c, at, v, n, re[0], im[0]);
-            NAME(rotate_group)(t, (struct NAME(forms)){0}, 1, n, re, im);
-            NAME(store_group)(c, at, v, n, re[0], im[0]);
+            NAME(load_group)(c, at, v, re[0], im[0]);
+            NAME(rotate_group)(t, f, 1, n, re, im);
+            NAME(store_group)(c, at, v, re[0], im[0]);
         }
     }
+    NAME(ahead_end)(&ahead, prefetch);
 }
 
-INLINE void NAME(rotate_in_order)(void *cells, unsigned bits, const struct qr_tile_qubits *at,
-                                  const uint16_t *order) {
-    struct NAME(pair) w = NAME(pair_of)(bits, at, order);
-    struct NAME(rotation) t[2] RAW;
-    for (unsigned k = 0; k < at->n; k++) t[k] = NAME(rotation_of)(at->numbers[k]);
-    if (at->n == 1) NAME(rotation_cells)(cells, &w, order, t, 1);
-    else NAME(rotation_cells)(cells, &w, order, t, 2);
-}
-static void NAME(rotate)(void *cells, unsigned bits, const struct qr_tile_qubits *at) {
-    if (!at->order) NAME(rotate_in_order)(cells, bits, at, NULL);
-    else NAME(rotate_in_order)(cells, bits, at, at->order);
-}
-
-/* Adds the numbers of pairs of cells: Re and Im of phi_0 conj(lambda_1) - conj(phi_1
- * conj(lambda_0)), and Im of phi_0 conj(lambda_0) - phi_1 conj(lambda_1). re, im: phi, lambda */
-INLINE void NAME(rotation_cross)(unsigned wanted, const int n_pairs, const int d, V (*re)[4],
-                                 V (*im)[4], V *a) {
-    const V *pr = re[0], *pi = im[0], *lr = re[1], *li = im[1];
-    if (wanted & QR_ROTATION_RE)
-#pragma GCC unroll 2
-        for (int k = 0; k < n_pairs; k++) {
-            const int x = d == 1 ? 2 * k : k, y = x + d;
-            a[0] = FMA(pr[x], lr[y], a[0]);
-            a[0] = FMA(pi[x], li[y], a[0]);
-            a[0] = FNMA(pr[y], lr[x], a[0]);
-            a[0] = FNMA(pi[y], li[x], a[0]);
-        }
-    if (wanted & QR_ROTATION_IM)
-#pragma GCC unroll 2
-        for (int k = 0; k < n_pairs; k++) {
-            const int x = d == 1 ? 2 * k : k, y = x + d;
-            a[1] = FMA(pi[x], lr[y], a[1]);
-            a[1] = FNMA(pr[x], li[y], a[1]);
-            a[1] = FMA(pi[y], lr[x], a[1]);
-            a[1] = FNMA(pr[y], li[x], a[1]);
-        }
-    if (wanted & QR_ROTATION_Z)
-#pragma GCC unroll 2
-        for (int k = 0; k < n_pairs; k++) {
-            const int x = d == 1 ? 2 * k : k, y = x + d;
-            a[2] = FMA(pi[x], lr[x], a[2]);
-            a[2] = FNMA(pr[x], li[x], a[2]);
-            a[2] = FNMA(pi[y], lr[y], a[2]);
-            a[2] = FMA(pr[y], li[y], a[2]);
-        }
-}
-
-enum { NAME(ROTATION_BATCH) = 8 }; /* groups of two gates: 64 terms of each number */
-
-INLINE uint64_t NAME(rotation_back_batch)(void *p, void *l, const struct NAME(pair) * w,
-                                          const uint16_t *order, const struct NAME(rotation) * t,
-                                          const struct NAME(forms) f, const int n,
-                                          unsigned wanted_a, unsigned wanted_b,
-                                          double (*acc)[QR_LANES], uint64_t start, size_t count) {
-    const bool both = sizeof(V) == 64; /* Registers hold the cells of both vectors. */
-    _Alignas(64) E sum[2 * QR_ROTATION_CROSS][QR_LANES] RAW;
-    V a[QR_LANES / W][2 * QR_ROTATION_CROSS] RAW;
-    uint64_t i = start;
-#pragma GCC unroll 2
-    for (int v = 0; v < QR_LANES / W; v++)
-#pragma GCC unroll 6
-        for (int k = 0; k < n * QR_ROTATION_CROSS; k++) a[v][k] = ZERO();
-    for (size_t g = 0; g < count; g++, i = ((i | ~w->free) + 1) & w->free) {
-        size_t at[4];
-        NAME(group_of)(w, order, i, at);
-        NAME(prefetch_cell)(w->prefetch);
-#pragma GCC unroll 2
-        for (int v = 0; v < QR_LANES; v += W) { /* Independent chains of sums */
-            V re[2][4] RAW, im[2][4] RAW, *to = a[v / W];
-            NAME(load_group)(p, at, v, n, re[0], im[0]);
-            NAME(load_group)(l, at, v, n, re[1], im[1]);
-            NAME(rotation_cross)(wanted_a, n, n, re, im, to);
-            if (n == 2) NAME(rotation_cross)(wanted_b, 2, 1, re, im, to + QR_ROTATION_CROSS);
-            if (!t) continue;
-            NAME(rotate_group)(t, f, both ? 2 : 1, n, re, im);
-            NAME(store_group)(p, at, v, n, re[0], im[0]);
-            if (!both) {
-                NAME(load_group)(l, at, v, n, re[1], im[1]);
-                NAME(rotate_group)(t, f, 1, n, re + 1, im + 1);
-            }
-            NAME(store_group)(l, at, v, n, re[1], im[1]);
-        }
-    }
-#pragma GCC unroll 2
-    for (int v = 0; v < QR_LANES / W; v++)
-#pragma GCC unroll 6
-        for (int k = 0; k < n * QR_ROTATION_CROSS; k++) STORE(&sum[k][v * W], a[v][k]);
-    if (acc) NAME(add_sums)(sum, acc, n * QR_ROTATION_CROSS);
-    return i;
-}
-
-INLINE void NAME(rotation_back_cells)(void *p, void *l, const struct NAME(pair) * w,
-                                      const uint16_t *order, const struct NAME(rotation) * t,
-                                      const struct NAME(forms) f, const int n, unsigned wanted_a,
-                                      unsigned wanted_b, double (*acc)[QR_LANES]) {
-    uint64_t i = 0;
-    size_t most = NAME(ROTATION_BATCH) * 2 / (size_t)n;
-    for (size_t done = 0; done < w->n; done += most) {
-        size_t count = w->n - done < most ? w->n - done : most;
-        i = NAME(rotation_back_batch)(p, l, w, order, t, f, n, wanted_a, wanted_b, acc, i, count);
-    }
-}
-
-/* Two RX and two RY have loops of their own. */
-#define BACK_2(a_form, b_form, number)                                                             \
-    if (t[0].form == (a_form) && t[1].form == (b_form) && a == (number) && b == (number)) {        \
+#define ROTATE(a_form, b_form, number)                                                             \
+    if (t[0].form == (a_form) && t[1].form == (b_form)) {                                          \
         const struct NAME(forms) f = {true, {a_form, b_form}};                                     \
-        NAME(rotation_back_cells)(p, l, &w, order, t, f, 2, number, number, acc);                  \
+        NAME(rotation_cells)(cells, &w, t, f, 2, at->prefetch);                                    \
         return;                                                                                    \
     }
-INLINE void NAME(rotate_back_in_order)(void *p, void *l, unsigned bits,
-                                       const struct qr_tile_qubits *at, const uint16_t *order) {
-    struct NAME(pair) w = NAME(pair_of)(bits, at, order);
+static void NAME(rotate)(void *cells, const struct qr_tile_qubits *at) {
+    struct NAME(groups) w = NAME(groups_of)(at);
     struct NAME(rotation) t[2] RAW;
     const struct NAME(forms) any = {0};
-    unsigned a = at->wanted[0], b = at->wanted[1];
-    double(*acc)[QR_LANES] = at->acc;
-    for (unsigned k = 0; k < at->n && at->numbers; k++) t[k] = NAME(rotation_of)(at->numbers[k]);
-    if (at->n == 1 && at->numbers) NAME(rotation_back_cells)(p, l, &w, order, t, any, 1, a, 0, acc);
-    else if (at->n == 1) NAME(rotation_back_cells)(p, l, &w, order, NULL, any, 1, a, 0, acc);
-    else if (!at->numbers) NAME(rotation_back_cells)(p, l, &w, order, NULL, any, 2, a, b, acc);
+    for (unsigned k = 0; k < at->n; k++) t[k] = NAME(rotation_of)(at, k);
+    if (at->n == 1) NAME(rotation_cells)(cells, &w, t, any, 1, at->prefetch);
     else {
-        BACK_2(QR_ROTATION_X_A, QR_ROTATION_X_A, QR_ROTATION_IM)
-        BACK_2(QR_ROTATION_X_A, QR_ROTATION_X_B, QR_ROTATION_IM)
-        BACK_2(QR_ROTATION_X_B, QR_ROTATION_X_A, QR_ROTATION_IM)
-        BACK_2(QR_ROTATION_X_B, QR_ROTATION_X_B, QR_ROTATION_IM)
-        BACK_2(QR_ROTATION_REAL_A, QR_ROTATION_REAL_A, QR_ROTATION_RE)
-        BACK_2(QR_ROTATION_REAL_A, QR_ROTATION_REAL_B, QR_ROTATION_RE)
-        BACK_2(QR_ROTATION_REAL_B, QR_ROTATION_REAL_A, QR_ROTATION_RE)
-        BACK_2(QR_ROTATION_REAL_B, QR_ROTATION_REAL_B, QR_ROTATION_RE)
-        NAME(rotation_back_cells)(p, l, &w, order, t, any, 2, a, b, acc);
+        KNOWN_FORMS(ROTATE)
+        NAME(rotation_cells)(cells, &w, t, any, 2, at->prefetch);
     }
 }
-#undef BACK_2
-static void NAME(rotate_back)(void *phi, void *lambda, unsigned bits,
-                              const struct qr_tile_qubits *at) {
-    if (!at->order) NAME(rotate_back_in_order)(phi, lambda, bits, at, NULL);
-    else NAME(rotate_back_in_order)(phi, lambda, bits, at, at->order);
+#undef ROTATE
+
+/* Adds the numbers of pairs of cells: Re and Im of phi_0 conj(lambda_1) - conj(phi_1
+ * conj(lambda_0)), and Im of phi_0 conj(lambda_0) - phi_1 conj(lambda_1). re, im: phi, lambda.
+ * Each of the two pairs has a sum of its own, a chain of additions that need not wait for the
+ * other. */
+INLINE void NAME(rotation_cross)(unsigned wanted, const int d, V (*re)[4], V (*im)[4],
+                                 V (*sums)[2]) {
+    const V *pr = re[0], *pi = im[0], *lr = re[1], *li = im[1];
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; k++) {
+        const int x = d == 1 ? 2 * k : k, y = x + d;
+        if (wanted & QR_ROTATION_RE) {
+            V a = FMA(pr[x], lr[y], sums[0][k]);
+            a = FMA(pi[x], li[y], a);
+            a = FNMA(pr[y], lr[x], a);
+            sums[0][k] = FNMA(pi[y], li[x], a);
+        }
+        if (wanted & QR_ROTATION_IM) {
+            V a = FMA(pi[x], lr[y], sums[1][k]);
+            a = FNMA(pr[x], li[y], a);
+            a = FMA(pi[y], lr[x], a);
+            sums[1][k] = FNMA(pr[y], li[x], a);
+        }
+        if (wanted & QR_ROTATION_Z) {
+            V a = FMA(pi[x], lr[x], sums[2][k]);
+            a = FNMA(pr[x], li[x], a);
+            a = FNMA(pi[y], lr[y], a);
+            sums[2][k] = FMA(pr[y], li[y], a);
+        }
+    }
 }
+
+enum { NAME(ROTATION_BATCH) = 8 }; /* groups: 32 terms of each pair's sum */
+
+/* Groups first .. end - 1. wanted: of the first gate, then of the second */
+INLINE void NAME(rotation_back_batch)(void *p, void *l, const struct NAME(groups) * w,
+                                      const struct NAME(rotation) * t, const struct NAME(forms) f,
+                                      const int n, unsigned wanted, double (*acc)[QR_LANES],
+                                      size_t first, size_t end, struct NAME(ahead) * ahead) {
+    const bool both = sizeof(V) == 64; /* Registers hold the cells of both vectors. */
+    const int n_sums = n * QR_ROTATION_CROSS, last = n_sums - QR_ROTATION_CROSS;
+    _Alignas(64) E sum[2 * QR_ROTATION_CROSS][QR_LANES] RAW;
+    V a[QR_LANES / W][2 * QR_ROTATION_CROSS][2] RAW;
+#pragma GCC unroll 4
+    for (int v = 0; v < QR_LANES / W; v++)
+#pragma GCC unroll 6
+        for (int k = 0; k < n_sums; k++) a[v][k][0] = a[v][k][1] = ZERO();
+    for (size_t g = first; g < end; g++) {
+        size_t at[4];
+        NAME(group_of)(w, g, at);
+        NAME(ahead_one)(ahead);
+#pragma GCC unroll 2
+        for (int v = 0; v < QR_LANES; v += W) {
+            V re[2][4] RAW, im[2][4] RAW;
+            NAME(load_group)(p, at, v, re[0], im[0]);
+            NAME(load_group)(l, at, v, re[1], im[1]);
+            if (n == 2) NAME(rotation_cross)(wanted, 2, re, im, a[v / W]);
+            NAME(rotation_cross)(wanted >> last, 1, re, im, a[v / W] + last);
+            if (!t) continue;
+            NAME(rotate_group)(t, f, both ? 2 : 1, n, re, im);
+            NAME(store_group)(p, at, v, re[0], im[0]);
+            if (!both) {
+                NAME(load_group)(l, at, v, re[1], im[1]);
+                NAME(rotate_group)(t, f, 1, n, re + 1, im + 1);
+            }
+            NAME(store_group)(l, at, v, re[1], im[1]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < QR_LANES / W; v++)
+#pragma GCC unroll 6
+        for (int k = 0; k < n_sums; k++)
+            if (wanted >> k & 1) STORE(&sum[k][v * W], ADD(a[v][k][0], a[v][k][1]));
+#pragma GCC unroll 6
+    for (int k = 0; k < n_sums; k++)
+        if (wanted >> k & 1) NAME(add_sums)(sum + k, acc + k, 1);
+}
+
+INLINE void NAME(rotation_back_cells)(void *p, void *l, const struct qr_tile_qubits *at,
+                                      const struct NAME(rotation) * t, const struct NAME(forms) f,
+                                      const int n, unsigned wanted) {
+    const struct NAME(groups) w = NAME(groups_of)(at);
+    struct NAME(ahead) ahead = NAME(ahead_of)(at->prefetch);
+    const size_t n_groups = at->groups.n, most = NAME(ROTATION_BATCH);
+    for (size_t first = 0, end; first < n_groups; first = end) {
+        end = n_groups - first < most ? n_groups : first + most;
+        NAME(rotation_back_batch)(p, l, &w, t, f, n, wanted, at->acc, first, end, &ahead);
+    }
+    NAME(ahead_end)(&ahead, at->prefetch);
+}
+
+#define ROTATE_BACK(a_form, b_form, number)                                                        \
+    if (t[0].form == (a_form) && t[1].form == (b_form) &&                                          \
+        wanted == ((number) | (number) << QR_ROTATION_CROSS)) {                                    \
+        const struct NAME(forms) f = {true, {a_form, b_form}};                                     \
+        NAME(rotation_back_cells)(p, l, at, t, f, 2, (number) | (number) << QR_ROTATION_CROSS);    \
+        return;                                                                                    \
+    }
+static void NAME(rotate_back)(void *p, void *l, const struct qr_tile_qubits *at) {
+    struct NAME(rotation) t[2] RAW;
+    const struct NAME(forms) any = {0};
+    unsigned wanted = at->wanted[0] | (unsigned)at->wanted[1] << QR_ROTATION_CROSS;
+    for (unsigned k = 0; k < at->n && at->numbers; k++) t[k] = NAME(rotation_of)(at, k);
+    if (at->n == 1 && at->numbers) NAME(rotation_back_cells)(p, l, at, t, any, 1, wanted);
+    else if (at->n == 1) NAME(rotation_back_cells)(p, l, at, NULL, any, 1, wanted);
+    else if (!at->numbers) NAME(rotation_back_cells)(p, l, at, NULL, any, 2, wanted);
+    else {
+        KNOWN_FORMS(ROTATE_BACK)
+        NAME(rotation_back_cells)(p, l, at, t, any, 2, wanted);
+    }
+}
+#undef ROTATE_BACK
+#undef KNOWN_FORMS
 
 /* ---- products of diagonal gates ---- */
 
@@ -342,48 +360,63 @@ static void NAME(phase_numbers)(const struct qr_phase_cells *cells, size_t cell_
     }
 }
 
-/* The first three bits in registers, then one bit at a time, of masks of up to two bits only. */
-static void NAME(parities)(const void *phi, const void *lambda, const uint16_t *order,
-                           unsigned bits, void *ret) {
-    const struct NAME(cell) *p = phi, *l = lambda;
-    E(*out)[QR_LANES] = ret;
-    size_t n = (size_t)1 << bits;
-    for (size_t c = 0; c < n; c += QR_PHASE_CELLS)
-        for (int v = 0; v < QR_LANES; v += W) {
-            V s[QR_PHASE_CELLS] RAW;
+/* Sums of a row of QR_PHASE_CELLS cells: bits in registers. */
+INLINE void NAME(parities_of_row)(const struct NAME(cell) * p, const struct NAME(cell) * l,
+                                  const uint16_t *order, size_t first, E (*ret)[QR_LANES]) {
+    for (int v = 0; v < QR_LANES; v += W) {
+        V s[QR_PHASE_CELLS] RAW;
+#pragma GCC unroll 8
+        for (int k = 0; k < QR_PHASE_CELLS; k++) {
+            size_t o = NAME(position)(order, first + (size_t)k);
+            s[k] = FNMA(LOAD(&p[o].re[v]), LOAD(&l[o].im[v]),
+                        MUL(LOAD(&p[o].im[v]), LOAD(&l[o].re[v])));
+        }
+#pragma GCC unroll 3
+        for (int h = 1; h < QR_PHASE_CELLS; h *= 2)
 #pragma GCC unroll 8
             for (int k = 0; k < QR_PHASE_CELLS; k++) {
-                size_t o = NAME(position)(order, c + (size_t)k);
-                s[k] = FNMA(LOAD(&p[o].re[v]), LOAD(&l[o].im[v]),
-                            MUL(LOAD(&p[o].im[v]), LOAD(&l[o].re[v])));
+                if (k & h) continue;
+                V x = s[k], y = s[k | h];
+                s[k] = ADD(x, y);
+                s[k | h] = SUB(x, y);
             }
-#pragma GCC unroll 3
-            for (int h = 1; h < QR_PHASE_CELLS; h *= 2)
+            /* without the mask of three bits */
 #pragma GCC unroll 8
-                for (int k = 0; k < QR_PHASE_CELLS; k++) {
-                    if (k & h) continue;
-                    V x = s[k], y = s[k | h];
-                    s[k] = ADD(x, y);
-                    s[k | h] = SUB(x, y);
-                }
-#pragma GCC unroll 8
-            for (int k = 0; k < QR_PHASE_CELLS; k++) STORE(&out[c + (size_t)k][v], s[k]);
+        for (int k = 0; k < QR_PHASE_CELLS - 1; k++) STORE(&ret[k][v], s[k]);
+    }
+}
+
+/* The sums of two halves with `bits` bits as those of one with one bit more. ret may be y. */
+INLINE void NAME(parities_join)(const E (*x)[QR_LANES], const E (*y)[QR_LANES], unsigned bits,
+                                E (*ret)[QR_LANES]) {
+    const size_t n = qr_parity_masks(bits);
+    size_t more = n, single = 0, n_single = 0; /* The next mask of at most one bit; those before */
+    for (size_t i = 0; i < n; i++) {
+        bool minus = i == single;
+        for (int v = 0; v < QR_LANES; v += W) {
+            V a = LOAD(&x[i][v]), b = LOAD(&y[i][v]);
+            STORE(&ret[i][v], ADD(a, b));
+            if (minus) STORE(&ret[more][v], SUB(a, b));
         }
-    uint16_t masks[QR_PARITY_MASKS] RAW;
-    size_t n_masks = QR_PHASE_CELLS - 1;
-    for (size_t m = 0; m < n_masks; m++) masks[m] = (uint16_t)m;
-    for (size_t h = QR_PHASE_CELLS, before = n_masks; h < n; h *= 2, before = n_masks) {
-        for (size_t i = 0; i < before; i++)
-            if (!(masks[i] & (masks[i] - 1))) masks[n_masks++] = (uint16_t)(masks[i] | h);
-        for (size_t first = 0; first < n; first += 2 * h)
-            for (size_t i = 0; i < before; i++) {
-                E *x = out[first + masks[i]], *y = out[first + masks[i] + h];
-                for (int v = 0; v < QR_LANES; v += W) {
-                    V a = LOAD(x + v), b = LOAD(y + v);
-                    STORE(x + v, ADD(a, b));
-                    if (!(masks[i] & (masks[i] - 1))) STORE(y + v, SUB(a, b));
-                }
-            }
+        if (!minus) continue;
+        more++;
+        single += n_single ? n_single : 1;
+        n_single++;
+    }
+}
+
+/* Halves are joined as soon as both are there, so that all sums stay in L1. */
+static void NAME(parities)(const void *phi, const void *lambda, const uint16_t *order,
+                           unsigned bits, void *ret) {
+    _Alignas(64) E halves[QR_TILE_BITS][QR_PARITY_MASKS][QR_LANES] RAW,
+        row[QR_PARITY_MASKS][QR_LANES] RAW;
+    for (size_t r = 0; r < (size_t)1 << (bits - QR_PHASE_BITS); r++) {
+        unsigned have = QR_PHASE_BITS;
+        NAME(parities_of_row)(phi, lambda, order, r * QR_PHASE_CELLS, row);
+        for (; r >> (have - QR_PHASE_BITS) & 1; have++)
+            NAME(parities_join)
+            ((const E(*)[QR_LANES])halves[have], (const E(*)[QR_LANES])row, have, row);
+        memcpy(have == bits ? ret : halves[have], row, qr_parity_masks(have) * sizeof *row);
     }
 }
 

@@ -405,16 +405,31 @@ INLINE void NAME(swap_squares)(NAME(part) r[W], const int h) {
 INLINE E *NAME(row_at)(struct NAME(cell) * c, size_t offset, bool im, int lane) {
     return (im ? c[offset].im : c[offset].re) + lane;
 }
-/* Transposes W rows of W lanes in registers. */
+/* Transposes W rows of W lanes in registers. Where a register is joined from parts in memory, which
+ * costs no shuffle, squares of a part are exchanged so. */
 INLINE void NAME(load_transposed)(struct NAME(cell) * c, size_t first, const size_t *offsets,
                                   bool im, int lane, NAME(part) r[W]) {
+#ifdef JOIN
+    enum { PART = 16 / sizeof(E), PARTS = W / PART };
+#pragma GCC unroll 16
+    for (int i = 0; i < W; i++) {
+        const E *from[PARTS];
+#pragma GCC unroll 4
+        for (int j = 0; j < PARTS; j++)
+            from[j] =
+                NAME(row_at)(c, first ^ offsets[i % PART + j * PART], im, lane + i / PART * PART);
+        r[i] = (NAME(part))JOIN(from);
+    }
+#else
+    enum { PART = W };
 #pragma GCC unroll 16
     for (int j = 0; j < W; j++)
         memcpy(&r[j], NAME(row_at)(c, first ^ offsets[j], im, lane), sizeof r[j]);
-    if (W > 8) NAME(swap_squares)(r, 8);
-    if (W > 4) NAME(swap_squares)(r, 4);
-    if (W > 2) NAME(swap_squares)(r, 2);
-    if (W > 1) NAME(swap_squares)(r, 1);
+#endif
+    if (PART > 8) NAME(swap_squares)(r, 8);
+    if (PART > 4) NAME(swap_squares)(r, 4);
+    if (PART > 2) NAME(swap_squares)(r, 2);
+    if (PART > 1) NAME(swap_squares)(r, 1);
 }
 INLINE void NAME(store_rows)(struct NAME(cell) * c, size_t first, const size_t *offsets, bool im,
                              int lane, const NAME(part) r[W]) {
@@ -440,32 +455,32 @@ INLINE void NAME(transpose_cells)(struct NAME(cell) * c, size_t first,
         }
 }
 
-static void NAME(transpose)(void *cells, unsigned bits, const uint8_t swap[QR_LANE_BITS],
-                            const uint16_t *order) {
-    size_t offsets[QR_LANES] = {0}, rest = ((size_t)1 << bits) - 1, i = 0;
-    for (int k = 0; k < QR_LANE_BITS; k++) {
-        size_t bit = (size_t)1 << swap[k],
-               offset = NAME(position)(order, bit) ^ NAME(position)(order, 0);
-        rest &= ~bit;
-        for (int j = 0; j < 1 << k; j++) offsets[j | 1 << k] = offsets[j] ^ offset;
+static void NAME(transpose)(void *cells, const struct qr_tile_positions *groups,
+                            const uint16_t across[QR_LANE_BITS]) {
+    size_t offsets[QR_LANES] = {0};
+    for (int k = 0; k < QR_LANE_BITS; k++)
+        for (int j = 0; j < 1 << k; j++) offsets[j | 1 << k] = offsets[j] ^ across[k];
+    for (size_t g = 0; g < groups->n; g++) {
+        NAME(transpose_cells)(cells, groups->at[g] ^ groups->origin, offsets, false);
+        NAME(transpose_cells)(cells, groups->at[g] ^ groups->origin, offsets, true);
     }
-    do {
-        NAME(transpose_cells)(cells, NAME(position)(order, i), offsets, false);
-        NAME(transpose_cells)(cells, NAME(position)(order, i), offsets, true);
-    } while ((i = ((i | ~rest) + 1) & rest));
 }
 
+INLINE void NAME(copy)(struct NAME(cell) * tile, struct NAME(cell) * state, uint64_t base,
+                       const uint64_t *offsets, const struct qr_tile_positions *at, bool gather) {
+    for (size_t k = 0; k < at->n; k++) {
+        size_t p = at->at ? (size_t)(at->at[k] ^ at->origin) : k;
+        if (gather) tile[p] = state[offsets[p] ^ base];
+        else state[offsets[p] ^ base] = tile[p];
+    }
+}
 static void NAME(gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets,
-                         size_t n) {
-    struct NAME(cell) *t = to;
-    const struct NAME(cell) *f = from;
-    for (size_t i = 0; i < n; i++) t[i] = f[offsets[i] ^ base];
+                         const struct qr_tile_positions *at) {
+    NAME(copy)(to, (void *)(uintptr_t)from, base, offsets, at, true);
 }
 static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets,
-                          size_t n) {
-    struct NAME(cell) *t = to;
-    const struct NAME(cell) *f = from;
-    for (size_t i = 0; i < n; i++) t[offsets[i] ^ base] = f[i];
+                          const struct qr_tile_positions *at) {
+    NAME(copy)((void *)(uintptr_t)from, to, base, offsets, at, false);
 }
 
 #include "sim/kernels/kernel_stream_template_impl.h"
@@ -508,3 +523,4 @@ static const struct qr_kernels NAME(table) = TABLE;
 #undef FMS
 #undef DLOAD
 #undef DSTORE
+#undef JOIN

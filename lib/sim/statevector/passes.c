@@ -117,8 +117,11 @@ static unsigned bit_rank(uint64_t mask, unsigned b) {
     return (unsigned)__builtin_popcountll(mask & (bit_mask(b) - 1));
 }
 
-static void order_start(const struct qr_statevector *v, struct layout *l) {
-    for (size_t i = 0; i < (size_t)1 << v->tile_bits; i++) l->order[i] = (uint16_t)i;
+/* Cells that are powers of two apart share few sets of L1, so a tile that is not the whole state is
+ * read into another order (`spread`), as a state is by qr_cell_at. */
+static void order_start(const struct qr_statevector *v, struct layout *l, bool spread) {
+    for (size_t i = 0; i < (size_t)1 << v->tile_bits; i++)
+        l->order[i] = (uint16_t)(spread ? i ^ i >> QR_TILE_BITS / 2 : i);
 }
 static bool order_is_plain(const struct qr_statevector *v, const uint16_t *order) {
     for (size_t i = 0; i < (size_t)1 << v->tile_bits; i++)
@@ -227,7 +230,7 @@ static void passes_restore_order(struct qr_sim_plan *p, struct layout *l) {
         v->cycles[v->n_cycles - 1] |= QR_CYCLE_END;
     }
     s->n_cells = (uint32_t)v->n_cycles - s->first_cell;
-    order_start(v, l);
+    order_start(v, l, false);
     free(seen);
 }
 
@@ -436,6 +439,76 @@ static void passes_add_transpose(struct qr_sim_plan *p, struct layout *l, uint64
     }
 }
 
+/* Adds bits to a block until it is full, those first that add sets of L1 to it. Returns whether its
+ * cells, of two vectors, are at most eight in a set. */
+static bool block_fill(const struct qr_sim_plan *p, const uint16_t *order, uint64_t *block) {
+    const unsigned tile_bits = p->statevector->tile_bits,
+                   bits = QR_BLOCK_BITS - (p->precision == QR_DOUBLE),
+                   sets = 4096 / (unsigned)p->cell_bytes - 1;
+    unsigned n = 0, rank = 0, basis[16] = {0};
+    uint64_t chosen = 0;
+    for (int round = 0; round < 3; round++)
+        for (unsigned b = 0; b < tile_bits; b++) {
+            uint64_t bit = bit_mask(b);
+            if (n == bits || (chosen & bit) || (round == 0 && !(*block & bit))) continue;
+            unsigned set = (order[bit] ^ order[0]) & sets;
+            for (unsigned k = 0; k < 16; k++)
+                if (basis[k] && (set ^ basis[k]) < set) set ^= basis[k];
+            if (round == 1 && !set) continue;
+            if (set) basis[rank++] = set;
+            chosen |= bit;
+            n++;
+        }
+    bool fits = !(*block & ~chosen) && rank + 2 >= n;
+    *block = chosen;
+    return fits;
+}
+
+/* Cell bits of a tile that a step of a chain pairs. */
+static uint64_t chain_step_bits(const struct qr_statevector *v, const struct qr_plan_step *s) {
+    uint64_t bits = 0;
+    for (unsigned k = 0; s->transpose && k < QR_LANE_BITS; k++) bits |= bit_mask(s->swap[k]);
+    for (uint32_t k = 0; k < s->n_gates; k++) bits |= bit_mask(v->gates[s->first_gate + k].bit[0]);
+    return bits;
+}
+
+/* Divides the rotations and exchanges of a pass into chains. One of a single step has a block only
+ * where it reads or writes the tile. */
+static void pass_find_chains(struct qr_sim_plan *p, const struct qr_plan_pass *pass) {
+    struct qr_statevector *v = p->statevector;
+    struct qr_plan_step *first = v->steps + pass->first_step, *end = first + pass->n_steps;
+    uint16_t plain[1 << QR_TILE_BITS];
+    for (size_t i = 0; i < (size_t)1 << QR_TILE_BITS; i++) plain[i] = (uint16_t)i;
+    for (struct qr_plan_step *head = first, *s; head < end; head = s) {
+        s = head + 1;
+        if (!qr_step_is_of_chain(head)) continue;
+        const uint16_t *order =
+            head->first_order == QR_NO_SLOT ? plain : v->orders + head->first_order;
+        uint64_t used = chain_step_bits(v, head), block = used;
+        bool fits = p->structured && block_fill(p, order, &block);
+        for (; fits && s < end && s - head < QR_CHAIN_STEPS && qr_step_is_of_chain(s) &&
+               s->first_order == head->first_order;
+             s++) {
+            uint64_t more = used | chain_step_bits(v, s), wider = more;
+            if (!block_fill(p, order, &wider)) break;
+            used = more;
+            block = wider;
+        }
+        head->n_chain = (uint8_t)(s - head);
+        bool is_inside = head > first && s < end;
+        head->block = fits && (s - head > 1 || !is_inside) ? block : bit_mask(v->tile_bits) - 1;
+    }
+}
+
+/* Whether a gate of the pass is a matrix in float64, before which cells are in order. */
+static bool any_in_double(const struct qr_sim_plan *p, const uint32_t *chosen, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const struct qr_fused_gate *b = &p->fused[chosen[i]];
+        if (b->kind == QR_FUSED_MATRIX && !fused_gate_is_single(p, b)) return true;
+    }
+    return false;
+}
+
 /* Returns the number of fused gates in the pass. */
 static size_t passes_add_pass(struct qr_sim_plan *p, struct layout *l, const bool *only,
                               uint32_t *chosen) {
@@ -443,7 +516,8 @@ static size_t passes_add_pass(struct qr_sim_plan *p, struct layout *l, const boo
     struct qr_plan_pass pass = {.first_step = (uint32_t)v->n_steps};
     bool whole = v->tile_bits == p->cell_bits;
     size_t n = pass_choose_gates(p, l, only, &pass.tile, chosen);
-    if (v->tile_bits <= QR_TILE_BITS) order_start(v, l);
+    if (v->tile_bits <= QR_TILE_BITS)
+        order_start(v, l, p->structured && !whole && !any_in_double(p, chosen, n));
     pass.first_offset = passes_add_offsets(p, pass.tile, l->order);
     for (size_t left = passes_add_ready(p, l, pass.tile, pass.first_step, chosen, n); left;
          left = passes_add_ready(p, l, pass.tile, pass.first_step, chosen, left))
@@ -451,6 +525,7 @@ static size_t passes_add_pass(struct qr_sim_plan *p, struct layout *l, const boo
     if (p->structured && whole) passes_restore_order(p, l);
     pass.last_offset = passes_add_offsets(p, pass.tile, l->order);
     pass.n_steps = (uint32_t)v->n_steps - pass.first_step;
+    pass_find_chains(p, &pass);
     for (size_t i = 0; i < v->n_passes; i++) pass.reached |= v->passes[i].tile;
     v->passes = qr_xreallocarray(v->passes, v->n_passes + 1, sizeof *v->passes);
     v->passes[v->n_passes++] = pass;

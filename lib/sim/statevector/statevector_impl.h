@@ -23,6 +23,11 @@ struct qr_plan_gate {
 };
 enum { QR_OUTER_BIT = 16, QR_INNER_BITS = QR_LANE_BITS + QR_TILE_BITS };
 
+/* Rotations and exchanges of lanes that follow each other form a *chain* if their cell bits are so
+ * few that a block of cells, which they pair with each other, fits L1: all steps run on a block
+ * before the next one. */
+enum { QR_CHAIN_STEPS = 8, QR_BLOCK_BITS = 6 /* in float32; 16 KiB of both vectors */ };
+
 /* One step of a pass: fused gates of one kind that act as one, one if it is MATRIX, at most two if
  * it is ROTATION; or an exchange of all lanes with four cell bits of the tile.
  *
@@ -38,6 +43,10 @@ struct qr_plan_step {
     uint32_t first_order; /* in the plan's list; QR_NO_SLOT: cells are in order */
     /* PERMUTATION: its cycles, in the plan's list; MATRIX in single precision: groups of four */
     uint32_t first_cell, n_cells;
+    /* ROTATION and exchange: steps of its chain, if it is the first of it, else 0; cell bits of a
+     * block of it */
+    uint8_t n_chain;
+    uint64_t block;
     bool transpose;
     /* cell bits of the tile that change places with the lanes; the fields below are then unused */
     uint8_t swap[QR_LANE_BITS];
@@ -279,7 +288,25 @@ void qr_structure_slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p
                                struct qr_sweep_slot *s);
 /* Sets the numbers of all such steps, and ws->factor and step_scale. */
 void qr_structure_prepare(const struct qr_sweep *r);
-/* One step on a tile, unless it is a MATRIX in float64; base: its cell bits outside. */
+static inline bool qr_step_is_of_chain(const struct qr_plan_step *st) {
+    return st->transpose || st->kind == QR_FUSED_ROTATION;
+}
+/* How the cells of a tile are read from a state, or written to one: see gather in kernel.h. */
+struct qr_tile_copy {
+    unsigned char *state;
+    uint64_t base;
+    const uint64_t *offsets;
+};
+/* The chain that begins with `head` on a tile. in: reads its cells first; out: writes them at last;
+ * NULL: does not. Backward, phi's and lambda's. */
+void qr_chain_forward(const struct qr_sweep *r, const struct qr_plan_step *head,
+                      unsigned char *cells, const struct qr_tile_copy *in,
+                      const struct qr_tile_copy *out, struct qr_prefetch *prefetch);
+void qr_chain_backward(const struct qr_sweep *r, const struct qr_plan_step *head,
+                       unsigned char *phi, unsigned char *lambda, const struct qr_tile_copy *in,
+                       const struct qr_tile_copy *out, struct qr_prefetch *prefetch,
+                       struct qr_sweep_slot *slot);
+/* One other step on a tile, unless it is a MATRIX in float64; base: its cell bits outside. */
 void qr_structure_forward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
                           unsigned char *cells, struct qr_prefetch *prefetch,
                           struct qr_sweep_slot *slot);

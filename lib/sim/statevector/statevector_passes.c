@@ -115,11 +115,6 @@ static struct qr_prefetch next_tile_prefetch(const struct qr_sweep *r,
                                                    : 1};
 }
 
-static void sweep_transpose(const struct qr_sweep *r, const struct qr_plan_step *st,
-                            unsigned char *cells) {
-    r->p->kernels->transpose(cells, r->v->tile_bits, st->swap, qr_step_order(r->p, st));
-}
-
 static bool step_is_structured(const struct qr_plan_step *st) {
     return st->kind != QR_FUSED_MATRIX || st->numbers != QR_NO_SLOT;
 }
@@ -133,35 +128,55 @@ static size_t pass_end(const struct qr_sweep *r) {
     return end < r->end_step ? end : r->end_step;
 }
 
+static struct qr_tile_positions whole_tile(const struct qr_sweep *r) {
+    return (struct qr_tile_positions){.n = (size_t)1 << r->v->tile_bits};
+}
+
+/* A step that is no chain's. */
+static void forward_step(struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
+                         unsigned char *cells, struct qr_prefetch *prefetch,
+                         struct qr_sweep_slot *slot) {
+    if ((base & st->outer_controls) != st->outer_values) return;
+    if (step_is_structured(st)) {
+        qr_structure_forward(r, st, base, cells, prefetch, slot);
+        return;
+    }
+    struct qr_tile_target target = st->target;
+    bool wide;
+    target.prefetch = prefetch;
+    if (st->condition && !qr_condition_forward(r, st)) return;
+    if (st->branch != QR_NO_SLOT) qr_branch_forward(r, st, cells);
+    const void *numbers = step_numbers(r, st, false, &wide);
+    r->p->kernels->apply(cells, r->v->tile_bits, &target, numbers, wide);
+}
+
+/* A chain at the begin of the pass reads the tile, one at its end writes it. */
 static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
-    const struct qr_sim_plan *p = r->p;
-    bool whole = r->v->tile_bits == p->cell_bits;
-    uint64_t base = tile_base(r, tile);
-    const uint64_t *first = r->v->offsets + r->pass->first_offset,
-                   *last = r->v->offsets + r->pass->last_offset;
+    const struct qr_kernels *kernels = r->p->kernels;
+    const struct qr_plan_step *steps = r->v->steps;
+    bool whole = r->v->tile_bits == r->p->cell_bits;
+    uint64_t base = tile_base(r, tile), at = qr_cell_at(base);
+    const struct qr_tile_positions all = whole_tile(r);
+    const struct qr_tile_copy in = {r->from, at, r->v->offsets + r->pass->first_offset},
+                              out = {r->ws->phi, at, r->v->offsets + r->pass->last_offset};
     unsigned char *cells = whole ? r->ws->phi : slot->phi;
-    if (!whole)
-        p->kernels->gather(cells, r->from, qr_cell_at(base), first, (size_t)1 << r->v->tile_bits);
-    struct qr_prefetch prefetch = next_tile_prefetch(r, slot, first, r->from, NULL);
-    for (size_t i = pass_first(r); i < pass_end(r); i++) {
-        const struct qr_plan_step *st = &r->v->steps[i];
-        if (st->transpose) sweep_transpose(r, st, cells);
-        if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
-        if (step_is_structured(st)) {
-            qr_structure_forward(r, st, base, cells, &prefetch, slot);
+    size_t first = pass_first(r), end = pass_end(r);
+    bool first_reads = !whole && first < end && qr_step_is_of_chain(&steps[first]);
+    struct qr_prefetch prefetch = next_tile_prefetch(r, slot, in.offsets, r->from, NULL);
+    if (!whole && !first_reads) kernels->gather(cells, in.state, at, in.offsets, &all);
+    for (size_t i = first; i < end; i++) {
+        const struct qr_plan_step *st = &steps[i];
+        if (!qr_step_is_of_chain(st)) {
+            forward_step(r, st, base, cells, &prefetch, slot);
             continue;
         }
-        struct qr_tile_target target = st->target;
-        bool wide;
-        target.prefetch = &prefetch;
-        if (st->condition && !qr_condition_forward(r, st)) continue;
-        if (st->branch != QR_NO_SLOT) qr_branch_forward(r, st, cells);
-        const void *numbers = step_numbers(r, st, false, &wide);
-        p->kernels->apply(cells, r->v->tile_bits, &target, numbers, wide);
+        bool writes = !whole && i + st->n_chain == end;
+        qr_chain_forward(r, st, cells, i == first && first_reads ? &in : NULL, writes ? &out : NULL,
+                         &prefetch);
+        if (writes) return;
+        i += st->n_chain - 1;
     }
-    if (!whole)
-        p->kernels->scatter(r->ws->phi, cells, qr_cell_at(base), last,
-                            (size_t)1 << r->v->tile_bits);
+    if (!whole) kernels->scatter(out.state, cells, at, out.offsets, &all);
 }
 
 /* Adds the numbers of one piece to the integers. */
@@ -229,38 +244,56 @@ static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, uns
     }
 }
 
+/* Sets phi and lambda of a tile before the last step of the pass. */
+static void backward_read(const struct qr_sweep *r, const struct qr_tile_copy in[2], uint64_t base,
+                          bool observe, unsigned char *phi, unsigned char *lambda) {
+    const struct qr_kernels *k = r->p->kernels;
+    const struct qr_tile_positions all = whole_tile(r);
+    bool whole = r->v->tile_bits == r->p->cell_bits;
+    if (!whole) k->gather(phi, in[0].state, in[0].base, in[0].offsets, &all);
+    if (observe) qr_sweep_observe_tile(r, base, lambda, phi);
+    else if (!whole) k->gather(lambda, in[1].state, in[1].base, in[1].offsets, &all);
+}
+
 static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
-    const struct qr_sim_plan *p = r->p;
-    bool whole = r->v->tile_bits == p->cell_bits;
-    uint64_t base = tile_base(r, tile);
+    const struct qr_kernels *kernels = r->p->kernels;
+    bool whole = r->v->tile_bits == r->p->cell_bits,
+         written = r->pass->first_step > r->v->first_cross,
+         observe = r->v->tiles_observe && r->pass == &r->v->passes[r->v->n_passes - 1];
+    uint64_t base = tile_base(r, tile), at = qr_cell_at(base);
     const uint64_t *first = r->v->offsets + r->pass->first_offset,
                    *last = r->v->offsets + r->pass->last_offset;
-    size_t cells = (size_t)1 << r->v->tile_bits;
+    const struct qr_tile_copy in[2] = {{r->ws->phi, at, last}, {r->ws->lambda, at, last}},
+                              out[2] = {{r->ws->phi, at, first}, {r->ws->lambda, at, first}};
+    const struct qr_tile_positions all = whole_tile(r);
     unsigned char *phi = whole ? r->ws->phi : slot->phi,
                   *lambda = whole ? r->ws->lambda : slot->lambda;
-    bool observe = r->v->tiles_observe && r->pass == &r->v->passes[r->v->n_passes - 1];
-    if (!whole) p->kernels->gather(phi, r->ws->phi, qr_cell_at(base), last, cells);
-    if (observe) qr_sweep_observe_tile(r, base, lambda, phi);
-    else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), last, cells);
     /* Prefetch lambda even if it is not read: it is written at the end. */
     struct qr_prefetch prefetch = next_tile_prefetch(r, slot, last, r->ws->phi, r->ws->lambda);
     for (size_t i = pass_end(r); i-- > pass_first(r);) {
         const struct qr_plan_step *st = &r->v->steps[i];
-        if (i < r->v->first_cross) break;
-        if (st->transpose) {
-            sweep_transpose(r, st, phi);
-            sweep_transpose(r, st, lambda);
+        bool chain = qr_step_is_of_chain(st);
+        if (chain && !st->n_chain) continue;
+        size_t end = i + (chain ? st->n_chain : 1);
+        if (end <= r->v->first_cross) break;
+        bool reads = chain && !whole && !observe && end == pass_end(r),
+             writes = chain && !whole && written && i == pass_first(r);
+        if (end == pass_end(r) && !reads) backward_read(r, in, base, observe, phi, lambda);
+        if (chain) {
+            qr_chain_backward(r, st, phi, lambda, reads ? in : NULL, writes ? out : NULL, &prefetch,
+                              slot);
+            if (writes) return;
+        } else if ((base & st->outer_controls) != st->outer_values) {
             continue;
-        }
-        if ((base & st->outer_controls) != st->outer_values) continue;
-        if (step_is_structured(st))
+        } else if (step_is_structured(st)) {
             qr_structure_backward(r, st, base, phi, lambda, &prefetch, slot);
-        else backward_step(r, st, phi, lambda, &prefetch, slot);
+        } else {
+            backward_step(r, st, phi, lambda, &prefetch, slot);
+        }
     }
-    if (!whole && r->pass->first_step > r->v->first_cross) {
-        p->kernels->scatter(r->ws->phi, phi, qr_cell_at(base), first, cells);
-        p->kernels->scatter(r->ws->lambda, lambda, qr_cell_at(base), first, cells);
-    }
+    if (whole || !written) return;
+    kernels->scatter(r->ws->phi, phi, at, first, &all);
+    kernels->scatter(r->ws->lambda, lambda, at, first, &all);
 }
 
 /* ---- sweeps ---- */

@@ -66,7 +66,7 @@ void qr_structure_slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p
     if (!v->n_numbers[QR_FUSED_PHASE]) return;
     qr_buffers_take(r, "tiles", row_count(v) * p->cell_bytes, &s->lanes);
     qr_buffers_take(r, "tiles", row_count(v) * ROW_NUMBERS * p->elem_bytes, &s->rows);
-    qr_buffers_take(r, "tiles", (p->cell_bytes / 2) << v->tile_bits, &s->parities);
+    qr_buffers_take(r, "tiles", QR_PARITY_MASKS * p->cell_bytes / 2, &s->parities);
 }
 
 /* ---- numbers ---- */
@@ -304,23 +304,7 @@ void qr_structure_prepare(const struct qr_sweep *r) {
     ws->factor = (struct qr_c64){phase.re / length, phase.im / length};
 }
 
-/* ---- one-qubit gates ---- */
-
-static struct qr_tile_qubits rotation_target(const struct qr_sweep *r,
-                                             const struct qr_plan_step *st,
-                                             struct qr_prefetch *prefetch) {
-    struct qr_tile_qubits at = {
-        .n = (uint8_t)st->n_gates, .order = qr_step_order(r->p, st), .prefetch = prefetch};
-    for (uint32_t k = 0; k < st->n_gates; k++) at.bit[k] = r->v->gates[st->first_gate + k].bit[0];
-    return at;
-}
-
-static void rotation_forward(const struct qr_sweep *r, const struct qr_plan_step *st,
-                             unsigned char *cells, struct qr_prefetch *prefetch) {
-    struct qr_tile_qubits at = rotation_target(r, st, prefetch);
-    at.numbers = r->ws->rotations[st->numbers].forward;
-    r->p->kernels->rotate(cells, r->v->tile_bits, &at);
-}
+/* ---- one-qubit gates and exchanges of lanes ---- */
 
 /* The sum over the lanes, as a fixed tree. */
 static double lane_sum(const double v[QR_LANES]) {
@@ -340,30 +324,175 @@ static double step_scale(const struct qr_sweep *r, const struct qr_plan_step *st
     return r->scale[0] * r->ws->step_scale[st - r->v->steps];
 }
 
-static void rotation_backward(const struct qr_sweep *r, const struct qr_plan_step *st,
-                              unsigned char *phi, unsigned char *lambda,
-                              struct qr_prefetch *prefetch, struct qr_sweep_slot *slot) {
-    const struct qr_rotation_numbers *t = &r->ws->rotations[st->numbers];
-    struct qr_tile_qubits at = rotation_target(r, st, prefetch);
-    _Alignas(64) double acc[2 * QR_ROTATION_CROSS][QR_LANES] = {0};
+static void rotation_add(const struct qr_sweep *r, const struct qr_plan_step *st,
+                         const struct qr_tile_qubits *at, struct qr_sweep_slot *slot) {
     double scale = step_scale(r, st);
-    if (!st->cross && !st->needs_adjoint) return;
-    at.numbers = st->needs_adjoint ? t->adjoint : NULL;
-    at.acc = acc;
-    if (st->cross) memcpy(at.wanted, t->wanted, sizeof at.wanted);
-    r->p->kernels->rotate_back(phi, lambda, r->v->tile_bits, &at);
     for (uint32_t k = 0; k < st->n_gates; k++) {
         uint32_t shape = qr_step_gate(r->p, st, k)->shape;
-        const double(*sums)[QR_LANES] = (const double(*)[QR_LANES])acc + k * QR_ROTATION_CROSS;
-        if (at.wanted[k] & QR_ROTATION_RE)
+        const double(*sums)[QR_LANES] = (const double(*)[QR_LANES])at->acc + k * QR_ROTATION_CROSS;
+        if (at->wanted[k] & QR_ROTATION_RE)
             structure_add(slot, shape, CROSS_RE, lane_sum(sums[0]) * scale);
-        if (at.wanted[k] & QR_ROTATION_IM)
+        if (at->wanted[k] & QR_ROTATION_IM)
             structure_add(slot, shape, CROSS_IM, lane_sum(sums[1]) * scale);
-        if (!(at.wanted[k] & QR_ROTATION_Z)) continue;
+        if (!(at->wanted[k] & QR_ROTATION_Z)) continue;
         double z = lane_sum(sums[2]) * scale / 2;
         structure_add(slot, shape, CROSS_ZERO, z);
         structure_add(slot, shape, CROSS_ONE, -z);
     }
+}
+
+/* A step of a chain, as the kernels take it. */
+struct chain_step {
+    const struct qr_plan_step *step;
+    struct qr_tile_qubits qubits;
+    uint16_t across[QR_LANE_BITS]; /* of an exchange */
+    uint16_t groups[1 << (QR_TILE_BITS - 2)];
+    _Alignas(64) double acc[2 * QR_ROTATION_CROSS][QR_LANES];
+};
+/* A chain on the blocks of a tile, one after the other. */
+struct chain {
+    const struct qr_kernels *kernels;
+    const uint16_t *order;
+    uint64_t block, first; /* bits of the cells of a block; its first cell */
+    struct qr_tile_positions cells;
+    uint16_t positions[1 << QR_TILE_BITS];
+    unsigned n;
+    struct chain_step steps[QR_CHAIN_STEPS];
+};
+
+/* Relative to that of cell 0 */
+static uint16_t chain_position(const struct chain *c, uint64_t cell) {
+    return c->order ? c->order[cell] ^ c->order[0] : (uint16_t)cell;
+}
+
+/* The positions of the cells with bits of `bits` alone. */
+static struct qr_tile_positions chain_positions(const struct chain *c, uint64_t bits,
+                                                uint16_t *ret) {
+    size_t n = 0;
+    uint64_t i = 0;
+    do ret[n++] = chain_position(c, i);
+    while ((i = ((i | ~bits) + 1) & bits));
+    return (struct qr_tile_positions){.at = ret, .n = n};
+}
+
+static void chain_begin(const struct qr_sweep *r, const struct qr_plan_step *head, bool copies,
+                        struct chain *c) {
+    c->kernels = r->p->kernels;
+    c->order = qr_step_order(r->p, head);
+    c->block = head->block;
+    c->first = 0;
+    if (copies) c->cells = chain_positions(c, c->block, c->positions);
+    c->n = 0;
+}
+
+static struct chain_step *chain_add(const struct qr_sweep *r, const struct qr_plan_step *st,
+                                    struct qr_prefetch *prefetch, struct chain *c) {
+    struct chain_step *to = &c->steps[c->n++];
+    uint64_t bits = 0;
+    to->step = st;
+    to->qubits = (struct qr_tile_qubits){.n = (uint8_t)st->n_gates, .prefetch = prefetch};
+    for (unsigned k = 0; st->transpose && k < QR_LANE_BITS; k++) {
+        bits |= UINT64_C(1) << st->swap[k];
+        to->across[k] = chain_position(c, UINT64_C(1) << st->swap[k]);
+    }
+    for (uint32_t k = 0; k < st->n_gates; k++) {
+        uint64_t bit = UINT64_C(1) << r->v->gates[st->first_gate + k].bit[0];
+        bits |= bit;
+        to->qubits.across[k] = chain_position(c, bit);
+    }
+    if (st->n_gates == 1) { /* Two pairs are a group. */
+        uint64_t others = c->block & ~bits, bit = others & -others;
+        bits |= bit;
+        to->qubits.across[1] = chain_position(c, bit);
+    }
+    to->qubits.groups = chain_positions(c, c->block & ~bits, to->groups);
+    return to;
+}
+
+static void chain_step_numbers(struct chain_step *s, const double (*numbers)[QR_ROTATION_NUMBERS]) {
+    s->qubits.numbers = numbers;
+    for (unsigned k = 0; k < s->qubits.n; k++) s->qubits.form[k] = qr_rotation_form(numbers[k]);
+}
+
+/* False: there is no other block. */
+static bool chain_next_block(const struct qr_sweep *r, struct chain *c) {
+    uint64_t all = (UINT64_C(1) << r->v->tile_bits) - 1;
+    c->first = ((c->first | c->block) + 1) & ~c->block & all;
+    return c->first;
+}
+static void chain_set_origin(struct chain *c) {
+    uint16_t origin = c->order ? c->order[c->first] : (uint16_t)c->first;
+    c->cells.origin = origin;
+    for (unsigned k = 0; k < c->n; k++) c->steps[k].qubits.groups.origin = origin;
+}
+
+static void chain_read(const struct chain *c, const struct qr_tile_copy *in, unsigned char *cells) {
+    c->kernels->gather(cells, in->state, in->base, in->offsets, &c->cells);
+}
+static void chain_write(const struct chain *c, const struct qr_tile_copy *out,
+                        const unsigned char *cells) {
+    c->kernels->scatter(out->state, cells, out->base, out->offsets, &c->cells);
+}
+
+void qr_chain_forward(const struct qr_sweep *r, const struct qr_plan_step *head,
+                      unsigned char *cells, const struct qr_tile_copy *in,
+                      const struct qr_tile_copy *out, struct qr_prefetch *prefetch) {
+    struct chain c QR_RAW;
+    chain_begin(r, head, in || out, &c);
+    for (const struct qr_plan_step *st = head; st < head + head->n_chain; st++) {
+        struct chain_step *s = chain_add(r, st, prefetch, &c);
+        if (!st->transpose) chain_step_numbers(s, r->ws->rotations[st->numbers].forward);
+    }
+    do {
+        chain_set_origin(&c);
+        if (in) chain_read(&c, in, cells);
+        for (struct chain_step *s = c.steps; s < c.steps + c.n; s++) {
+            if (s->step->transpose) c.kernels->transpose(cells, &s->qubits.groups, s->across);
+            else c.kernels->rotate(cells, &s->qubits);
+        }
+        if (out) chain_write(&c, out, cells);
+    } while (chain_next_block(r, &c));
+}
+
+/* Adds the steps of a chain that both vectors need, the last one first. */
+static void chain_add_backward(const struct qr_sweep *r, const struct qr_plan_step *head,
+                               struct qr_prefetch *prefetch, struct chain *c) {
+    for (const struct qr_plan_step *st = head + head->n_chain; st-- > head;) {
+        if (!st->transpose && !st->cross && !st->needs_adjoint) continue;
+        struct chain_step *s = chain_add(r, st, prefetch, c);
+        if (st->transpose) continue;
+        const struct qr_rotation_numbers *t = &r->ws->rotations[st->numbers];
+        if (st->needs_adjoint) chain_step_numbers(s, t->adjoint);
+        if (st->cross) memcpy(s->qubits.wanted, t->wanted, sizeof t->wanted);
+        memset(s->acc, 0, sizeof s->acc);
+        s->qubits.acc = s->acc;
+    }
+}
+
+void qr_chain_backward(const struct qr_sweep *r, const struct qr_plan_step *head,
+                       unsigned char *phi, unsigned char *lambda, const struct qr_tile_copy *in,
+                       const struct qr_tile_copy *out, struct qr_prefetch *prefetch,
+                       struct qr_sweep_slot *slot) {
+    struct chain c QR_RAW;
+    chain_begin(r, head, in || out, &c);
+    chain_add_backward(r, head, prefetch, &c);
+    do {
+        chain_set_origin(&c);
+        if (in) chain_read(&c, &in[0], phi);
+        if (in) chain_read(&c, &in[1], lambda);
+        for (struct chain_step *s = c.steps; s < c.steps + c.n; s++) {
+            if (s->step->transpose) {
+                c.kernels->transpose(phi, &s->qubits.groups, s->across);
+                c.kernels->transpose(lambda, &s->qubits.groups, s->across);
+            } else {
+                c.kernels->rotate_back(phi, lambda, &s->qubits);
+            }
+        }
+        if (out) chain_write(&c, &out[0], phi);
+        if (out) chain_write(&c, &out[1], lambda);
+    } while (chain_next_block(r, &c));
+    for (const struct chain_step *s = c.steps; s < c.steps + c.n; s++)
+        if (!s->step->transpose) rotation_add(r, s->step, &s->qubits, slot);
 }
 
 /* ---- 4x4 matrices in single precision ---- */
@@ -485,18 +614,22 @@ static void phase_apply(const struct qr_sweep *r, const struct qr_plan_step *st,
 /* Sum over the tile of Im(phi conj(lambda)) with the signs of n bits. */
 static double phase_parity(const struct qr_sweep *r, const struct qr_sweep_slot *slot,
                            uint64_t base, const uint8_t *bits, unsigned n) {
-    size_t cell = 0;
-    unsigned lane_bits = 0;
+    unsigned lane_bits = 0, cell[2], n_cell = 0;
     bool minus = false;
     double v[QR_LANES];
     for (unsigned k = 0; k < n; k++) {
         unsigned b = bits[k];
         if (b >= QR_OUTER_BIT) minus ^= base >> (b - QR_OUTER_BIT) & 1;
-        else if (b >= QR_LANE_BITS) cell |= (size_t)1 << (b - QR_LANE_BITS);
+        else if (b >= QR_LANE_BITS) cell[n_cell++] = b - QR_LANE_BITS;
         else lane_bits |= 1u << b;
     }
+    size_t row = 0;
+    if (n_cell) {
+        unsigned a = cell[0], b = cell[n_cell - 1];
+        row = a < b ? qr_parity_index(a, b) : qr_parity_index(b, a);
+    }
     for (unsigned l = 0; l < QR_LANES; l++) {
-        double x = qr_element(r->p, slot->parities, cell * QR_LANES + l);
+        double x = qr_element(r->p, slot->parities, row * QR_LANES + l);
         v[l] = __builtin_parity(l & lane_bits) ? -x : x;
     }
     double sum = lane_sum(v);
@@ -537,7 +670,7 @@ void qr_structure_forward(const struct qr_sweep *r, const struct qr_plan_step *s
                           struct qr_sweep_slot *slot) {
     switch (st->kind) {
     case QR_FUSED_MATRIX: matrix_forward(r, st, cells, prefetch); break;
-    case QR_FUSED_ROTATION: rotation_forward(r, st, cells, prefetch); break;
+    case QR_FUSED_ROTATION: break; /* of a chain */
     case QR_FUSED_PHASE: phase_apply(r, st, base, cells, NULL, slot); break;
     case QR_FUSED_PERMUTATION:
         r->p->kernels->permute(cells, r->v->cycles + st->first_cell, st->n_cells, false);
@@ -550,7 +683,7 @@ void qr_structure_backward(const struct qr_sweep *r, const struct qr_plan_step *
                            struct qr_sweep_slot *slot) {
     switch (st->kind) {
     case QR_FUSED_MATRIX: matrix_backward(r, st, phi, lambda, prefetch, slot); break;
-    case QR_FUSED_ROTATION: rotation_backward(r, st, phi, lambda, prefetch, slot); break;
+    case QR_FUSED_ROTATION: break;
     case QR_FUSED_PHASE: phase_backward(r, st, base, phi, lambda, slot); break;
     case QR_FUSED_PERMUTATION:
         r->p->kernels->permute(phi, r->v->cycles + st->first_cell, st->n_cells, true);
