@@ -312,6 +312,39 @@ static void check_memory(void) {
     }
 }
 
+/* The statevector engine: two state vectors and 5 % for two threads, in a circuit of ten layers
+ * whose angles all are parameters. */
+static void check_state_memory(void) {
+    const unsigned n = 20;
+    struct qr_circuit *c = qr_circuit_new(n, 0);
+    struct qr_observable obs;
+    struct qr_err err;
+    for (unsigned i = 0; i < 10 * 2 * n; i++) {
+        unsigned q = i % n;
+        char name[16];
+        snprintf(name, sizeof name, "w%u", i);
+        bool pairs = i / n % 2 == 0;
+        struct qr_gate g = {.kind = pairs ? QR_GATE_ZZ : QR_GATE_X,
+                            .n_targets = pairs ? 2 : 1,
+                            .n_args = 1,
+                            .targets = {(uint16_t)q, (uint16_t)(pairs ? (q + 1) % n : 0)},
+                            .args = {{QR_ARG_PARAMETER, 1, 0}}};
+        g.args[0].index = (uint32_t)qr_circuit_param(c, name);
+        CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
+    }
+    CHECK(qr_observable_parse("Z0 Z1 + X3 + X19", n, &obs, &err) == QR_OK, "%s", err.msg);
+    struct qr_sim_options opt = {
+        .precision = QR_SINGLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_STATEVECTOR};
+    struct qr_sim_plan *plan = NULL;
+    CHECK(qr_sim_compile(c, &obs, 1, &opt, &plan, &err) == QR_OK, "%s", err.msg);
+    double states = (double)((size_t)16 << n), bytes = (double)qr_sim_bytes_per_thread(plan, 1);
+    if (qr_cpu_limit() <= 2)
+        CHECK(bytes <= 1.05 * states, "%.2f %% more than two states", 100 * (bytes / states - 1));
+    qr_sim_plan_free(plan);
+    qr_observable_fini(&obs);
+    qr_circuit_free(c);
+}
+
 int main(void) {
     unsigned top = t_qubits();
     for (unsigned n = 8; n <= 20 && n <= top; n++) {
@@ -334,6 +367,7 @@ int main(void) {
     check_inputs(top);
     check_texts();
     check_memory();
+    check_state_memory();
     printf("%zu plans\n", n_cases);
     return t_end();
 }

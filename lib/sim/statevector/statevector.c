@@ -16,7 +16,6 @@ static void statevector_slot_buffers(struct qr_buffers *r, const struct qr_sim_p
         qr_buffers_take(r, "tiles", p->cell_bytes << v->tile_bits, &s->lambda);
     }
     qr_structure_slot_buffers(r, p, s);
-    qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *s->cross, &s->cross);
     qr_buffers_take(r, "sums", p->n_sites * QR_CROSS * sizeof *s->sites, &s->sites);
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->z, &s->z);
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->bad_z, &s->bad_z);
@@ -52,6 +51,7 @@ static void statevector_own_buffers(struct qr_buffers *r, struct qr_statevector_
     qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *ws->cross, &ws->cross);
     qr_buffers_take(r, "samples", p->n_mixed * max_samples * QR_CROSS * sizeof *ws->mixed,
                     &ws->mixed);
+    qr_buffers_take(r, "samples", p->n_mixed * QR_CROSS * sizeof *ws->collected, &ws->collected);
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->scratch, &ws->scratch);
     qr_structure_buffers(r, ws);
     if (p->n_channels) qr_trajectories_buffers(r, ws);
@@ -89,10 +89,18 @@ static void statevector_buffers(struct qr_buffers *r, struct qr_sim_workspace *w
 static void statevector_begin(struct qr_sim_workspace *workspace) {
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     ws->phi_group = QR_NO_GROUP;
+    pthread_mutex_init(&ws->lock, NULL);
     for (unsigned i = 0; i < ws->n_others; i++) {
+        pthread_mutex_init(&ws->others[i].lock, NULL);
         ws->others[i].phi_group = QR_NO_GROUP;
         ws->others[i].noise->rows = ws->noise->rows;
     }
+}
+
+static void statevector_end(struct qr_sim_workspace *workspace) {
+    struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
+    pthread_mutex_destroy(&ws->lock);
+    for (unsigned i = 0; i < ws->n_others; i++) pthread_mutex_destroy(&ws->others[i].lock);
 }
 
 static struct qr_sweep statevector_sweep_of(const struct qr_sim_bound *b,
@@ -219,7 +227,7 @@ static bool statevector_backward(const struct qr_sim_bound *b, struct qr_sim_wor
         qr_sweep_backward(&r);
         qr_statevector_collect_mixed(&r);
     }
-    if (!qr_statevector_add_slots(ws)) return false;
+    if (!qr_statevector_sums_are_good(ws)) return false;
     qr_statevector_sum_mixed(ws);
     if (p->wanted) memset(ret_dx, 0, ws->n_samples * p->n_columns * sizeof *ret_dx);
     const struct qr_bound_sums sums = {.cross = ws->cross,
@@ -350,6 +358,7 @@ const struct qr_sim_engine qr_statevector_engine = {
     .workspace_size = sizeof(struct qr_statevector_workspace),
     .workspace_buffers = statevector_buffers,
     .workspace_begin = statevector_begin,
+    .workspace_end = statevector_end,
     .forward = statevector_forward,
     .backward = statevector_backward,
     .sample = statevector_sample,

@@ -3,6 +3,8 @@
 #ifndef QR_SIM_STATEVECTOR_STATEVECTOR_IMPL_H
 #define QR_SIM_STATEVECTOR_STATEVECTOR_IMPL_H
 
+#include <pthread.h>
+
 #include "sim/fusion/bind.h"
 #include "sim/fusion/engine.h"
 
@@ -163,7 +165,6 @@ struct qr_sweep_slot {
     /* phases of one tile (phase in kernel.h); NULL without diagonal gates */
     unsigned char *lanes, *rows;
     unsigned char *parities; /* of one tile */
-    qr_fixed *cross;         /* n_shapes * QR_CROSS */
     qr_fixed *sites;         /* n_sites * QR_CROSS: corrections (trajectories.c) */
     qr_fixed *z;             /* n_readouts * QR_LANES; only lane 0 if lanes are amplitudes */
     bool *bad_z;             /* as z: a term was out of range */
@@ -186,8 +187,10 @@ struct qr_statevector_workspace {
     double *wide, *narrow; /* n_wide * QR_WIDE, n_data * QR_NARROW */
     unsigned n_slots;      /* threads that the workspace supports */
     struct qr_sweep_slot *slots;
-    qr_fixed *cross;                       /* n_shapes * QR_CROSS */
+    pthread_mutex_t lock;                  /* guards cross while a sweep runs */
+    qr_fixed *cross;                       /* n_shapes * QR_CROSS; of all threads */
     qr_fixed *mixed;                       /* n_mixed * max_samples * QR_CROSS */
+    qr_fixed *collected;                   /* n_mixed * QR_CROSS: of cross, already in mixed */
     double *scratch;                       /* n_params */
     struct qr_rotation_numbers *rotations; /* per step of each kind */
     struct qr_single_matrix *matrices;
@@ -225,7 +228,7 @@ struct qr_sweep {
 };
 
 /* statevector_passes.c: forward computes the final state in ws->phi from |0..0>; backward runs from
- * ws->phi and ws->lambda and adds cross numbers to the slots. */
+ * ws->phi and ws->lambda and adds cross numbers to ws->cross. */
 void qr_sweep_forward(struct qr_sweep *r);
 /* Sets the numbers of the group's steps, which a forward sweep does first. */
 void qr_sweep_prepare(const struct qr_sweep *r);
@@ -259,9 +262,10 @@ struct qr_phase_table {
     struct qr_c64 constant, single[QR_OUTER_BIT + QR_FUSED_QUBITS];
     struct qr_c64 *pairs;   /* per gate of the step */
     struct qr_c64 *rows;    /* 2^row bits: of pairs inside the row bits */
-    struct qr_c64 *columns; /* QR_LANE_BITS + QR_PHASE_BITS times as many: of pairs with these */
+    struct qr_c64 *columns; /* of pairs with a bit inside a row (column_masks in structure.c) */
     unsigned char *inside;  /* QR_PHASE_CELLS cells: of pairs inside the other bits */
-    uint8_t has_columns;    /* set of bits with a column */
+    uint8_t column_rows[QR_LANE_BITS + QR_PHASE_BITS];
+    uint16_t first_column[QR_LANE_BITS + QR_PHASE_BITS]; /* in columns, if it has one */
     /* sets of row bits that columns of lanes, and of the other bits, depend on */
     size_t lane_rows, cell_rows;
     bool has_rows, has_inside; /* otherwise these factors are 1 */
@@ -324,8 +328,11 @@ size_t qr_statevector_group(const struct qr_sim_plan *p); /* samples of a full g
 /* The sum of the slots' read-outs; NaN if a term was out of range. Clears it. */
 double qr_statevector_readout(struct qr_statevector_workspace *ws, size_t at);
 void qr_statevector_clear_sums(struct qr_statevector_workspace *ws);
-/* Adds the slots' sums; false: a number was out of range. */
-bool qr_statevector_add_slots(struct qr_statevector_workspace *ws);
+/* False: a number was out of range. */
+bool qr_statevector_sums_are_good(const struct qr_statevector_workspace *ws);
+/* Around additions to cross. */
+void qr_statevector_lock_sums(const struct qr_sweep *r);
+void qr_statevector_unlock_sums(const struct qr_sweep *r);
 /* Copies the amplitudes of one lane, or, where lanes are amplitudes, of the state, in the order of
  * qubits: real and imaginary part of each. */
 void qr_statevector_copy_state(const struct qr_statevector_workspace *ws, size_t lane, double *ret);

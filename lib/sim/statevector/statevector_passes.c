@@ -203,12 +203,15 @@ static void sweep_add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
     p->kernels->fold(acc, scale, sum);
     if (st->noise_slot != QR_NO_SLOT)
         qr_noise_correct(r, st, p->lanes_are_samples ? acc : NULL, sum, slot);
-    qr_fixed *to = slot->cross + (size_t)st->shape * QR_CROSS;
-    for (int k = 0; k < QR_CROSS; k++) {
-        qr_fixed f;
-        if (qr_fixed_from_double(sum[k], &f)) to[k] += f;
-        else slot->bad = true;
-    }
+    qr_fixed add[QR_CROSS];
+    for (int k = 0; k < QR_CROSS; k++)
+        if (!qr_fixed_from_double(sum[k], &add[k])) {
+            slot->bad = true;
+            add[k] = 0;
+        }
+    qr_statevector_lock_sums(r);
+    qr_fixed_add(r->ws->cross + (size_t)st->shape * QR_CROSS, add, QR_CROSS);
+    qr_statevector_unlock_sums(r);
 }
 
 static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,

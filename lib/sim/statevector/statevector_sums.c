@@ -34,25 +34,27 @@ double qr_statevector_readout(struct qr_statevector_workspace *ws, size_t at) {
     return bad ? __builtin_nan("") : qr_fixed_to_double(sum);
 }
 
-/* Where samples are simulated one by one, moves the cross numbers of shapes with per-sample sums
- * out of the slots. */
+void qr_statevector_lock_sums(const struct qr_sweep *r) {
+    if (r->ws->n_slots > 1) pthread_mutex_lock(&r->ws->lock);
+}
+void qr_statevector_unlock_sums(const struct qr_sweep *r) {
+    if (r->ws->n_slots > 1) pthread_mutex_unlock(&r->ws->lock);
+}
+
+/* Where samples are simulated one by one, adds what this one has added to the cross numbers of
+ * shapes with per-sample sums to these. */
 void qr_statevector_collect_mixed(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     if (p->lanes_are_samples || !p->n_mixed) return;
     for (size_t i = 0; i < p->n_shapes; i++) {
-        if (p->shapes[i].mixed_slot == QR_NO_SLOT) continue;
+        size_t mixed = p->shapes[i].mixed_slot;
+        if (mixed == QR_NO_SLOT) continue;
+        const qr_fixed *sums = r->ws->cross + i * QR_CROSS;
+        qr_fixed *before = r->ws->collected + mixed * QR_CROSS,
+                 *to = r->ws->mixed + (mixed * r->ws->head.max_samples + r->sample[0]) * QR_CROSS;
         for (size_t k = 0; k < QR_CROSS; k++) {
-            qr_fixed sum = 0;
-            for (unsigned s = 0; s < r->ws->n_slots; s++) {
-                qr_fixed *from = &r->ws->slots[s].cross[i * QR_CROSS + k];
-                sum += *from;
-                /* for derivatives of the micro-batch that do not depend on the sample */
-                r->ws->cross[i * QR_CROSS + k] += *from;
-                *from = 0;
-            }
-            r->ws->mixed[(p->shapes[i].mixed_slot * r->ws->head.max_samples + r->sample[0]) *
-                             QR_CROSS +
-                         k] += sum;
+            to[k] += sums[k] - before[k];
+            before[k] = sums[k];
         }
     }
 }
@@ -74,22 +76,18 @@ void qr_statevector_clear_sums(struct qr_statevector_workspace *ws) {
     const struct qr_sim_plan *p = ws->head.plan;
     size_t n = p->n_shapes * QR_CROSS;
     memset(ws->cross, 0, n * sizeof *ws->cross);
+    memset(ws->collected, 0, p->n_mixed * QR_CROSS * sizeof *ws->collected);
     memset(ws->mixed, 0, p->n_mixed * ws->head.max_samples * QR_CROSS * sizeof *ws->mixed);
     for (unsigned i = 0; i < ws->n_slots; i++) {
-        memset(ws->slots[i].cross, 0, n * sizeof *ws->slots[i].cross);
         if (p->n_sites)
             memset(ws->slots[i].sites, 0, p->n_sites * QR_CROSS * sizeof *ws->slots[i].sites);
         ws->slots[i].bad = false;
     }
 }
 
-bool qr_statevector_add_slots(struct qr_statevector_workspace *ws) {
-    const struct qr_sim_plan *p = ws->head.plan;
+bool qr_statevector_sums_are_good(const struct qr_statevector_workspace *ws) {
     bool bad = false;
-    for (unsigned i = 0; i < ws->n_slots; i++) {
-        bad |= ws->slots[i].bad;
-        qr_fixed_add(ws->cross, ws->slots[i].cross, p->n_shapes * QR_CROSS);
-    }
+    for (unsigned i = 0; i < ws->n_slots; i++) bad |= ws->slots[i].bad;
     return !bad;
 }
 

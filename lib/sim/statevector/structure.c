@@ -37,6 +37,31 @@ static size_t row_count(const struct qr_statevector *v) {
     return (size_t)1 << (v->tile_bits - QR_PHASE_BITS);
 }
 
+/* Sets, for each bit inside a row, the set of row bits that it has a pair with; returns the number
+ * of factors of all columns: one for each of the row's values at these bits. */
+static size_t column_masks(const struct qr_statevector *v, const struct qr_plan_step *st,
+                           uint8_t ret[COLUMN_BITS]) {
+    size_t n = 0;
+    memset(ret, 0, COLUMN_BITS);
+    for (uint32_t k = 0; k < st->n_gates; k++) {
+        const uint8_t *bit = v->gates[st->first_gate + k].bit;
+        unsigned low = bit[0] < bit[1] ? bit[0] : bit[1], high = bit[0] ^ bit[1] ^ low;
+        if (low < COLUMN_BITS && high >= COLUMN_BITS && high < QR_INNER_BITS)
+            ret[low] |= (uint8_t)(1u << (high - COLUMN_BITS));
+    }
+    for (unsigned a = 0; a < COLUMN_BITS; a++)
+        if (ret[a]) n += (size_t)1 << __builtin_popcount(ret[a]);
+    return n;
+}
+
+/* Collects the bits of x in mask into the lowest bits. */
+static size_t compress(size_t x, unsigned mask) {
+    size_t o = 0;
+    for (unsigned k = 0; mask; mask &= mask - 1, k++)
+        if (x & mask & -mask) o |= (size_t)1 << k;
+    return o;
+}
+
 /* ---- buffers ---- */
 
 void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace *ws) {
@@ -55,7 +80,8 @@ void qr_structure_buffers(struct qr_buffers *r, struct qr_statevector_workspace 
         struct qr_phase_table unused, *t = ws->phases ? &ws->phases[st->numbers] : &unused;
         qr_buffers_take(r, "numbers", st->n_gates * sizeof *t->pairs, &t->pairs);
         qr_buffers_take(r, "numbers", rows * sizeof *t->rows, &t->rows);
-        qr_buffers_take(r, "numbers", COLUMN_BITS * rows * sizeof *t->columns, &t->columns);
+        uint8_t masks[COLUMN_BITS];
+        qr_buffers_take(r, "numbers", column_masks(v, st, masks) * sizeof *t->columns, &t->columns);
         qr_buffers_take(r, "numbers", QR_PHASE_CELLS * p->cell_bytes, &t->inside);
     }
 }
@@ -217,12 +243,9 @@ static void phase_pair(struct qr_phase_table *t, const uint8_t bit[2], size_t ro
         table_multiply(t->rows, rows, bits, pair);
         t->has_rows = true;
     } else {
-        struct qr_c64 *column = t->columns + low * rows;
-        if (!(t->has_columns >> low & 1)) table_fill(column, rows);
-        t->has_columns |= (uint8_t)(1u << low);
-        size_t row = (size_t)1 << (high - COLUMN_BITS);
-        *(low < QR_LANE_BITS ? &t->lane_rows : &t->cell_rows) |= row;
-        table_multiply(column, rows, row, pair);
+        unsigned mask = t->column_rows[low];
+        table_multiply(t->columns + t->first_column[low], (size_t)1 << __builtin_popcount(mask),
+                       compress((size_t)1 << (high - COLUMN_BITS), mask), pair);
     }
 }
 
@@ -235,8 +258,15 @@ static void phase_tables(const struct qr_sweep *r, const struct qr_plan_step *st
     table_fill(t->single, sizeof t->single / sizeof *t->single);
     table_fill(t->rows, rows);
     table_fill(inside, COLUMNS);
-    t->has_columns = 0;
+    size_t n_columns = column_masks(r->v, st, t->column_rows);
+    table_fill(t->columns, n_columns);
     t->lane_rows = t->cell_rows = 0;
+    for (unsigned a = 0, first = 0; a < COLUMN_BITS; a++) {
+        unsigned mask = t->column_rows[a];
+        t->first_column[a] = (uint16_t)first;
+        if (mask) first += 1u << __builtin_popcount(mask);
+        *(a < QR_LANE_BITS ? &t->lane_rows : &t->cell_rows) |= mask;
+    }
     t->has_rows = t->has_inside = false;
     for (uint32_t k = 0; k < st->n_gates; k++) {
         const uint8_t *bit = r->v->gates[st->first_gate + k].bit;
@@ -314,9 +344,11 @@ static double lane_sum(const double v[QR_LANES]) {
     return (s[0] + s[2]) + (s[1] + s[3]);
 }
 
-static void structure_add(struct qr_sweep_slot *slot, uint32_t shape, int number, double x) {
+/* With the sums locked */
+static void structure_add(const struct qr_sweep *r, struct qr_sweep_slot *slot, uint32_t shape,
+                          int number, double x) {
     qr_fixed f;
-    if (qr_fixed_from_double(x, &f)) slot->cross[(size_t)shape * QR_CROSS + (size_t)number] += f;
+    if (qr_fixed_from_double(x, &f)) r->ws->cross[(size_t)shape * QR_CROSS + (size_t)number] += f;
     else slot->bad = true;
 }
 
@@ -331,13 +363,13 @@ static void rotation_add(const struct qr_sweep *r, const struct qr_plan_step *st
         uint32_t shape = qr_step_gate(r->p, st, k)->shape;
         const double(*sums)[QR_LANES] = (const double(*)[QR_LANES])at->acc + k * QR_ROTATION_CROSS;
         if (at->wanted[k] & QR_ROTATION_RE)
-            structure_add(slot, shape, CROSS_RE, lane_sum(sums[0]) * scale);
+            structure_add(r, slot, shape, CROSS_RE, lane_sum(sums[0]) * scale);
         if (at->wanted[k] & QR_ROTATION_IM)
-            structure_add(slot, shape, CROSS_IM, lane_sum(sums[1]) * scale);
+            structure_add(r, slot, shape, CROSS_IM, lane_sum(sums[1]) * scale);
         if (!(at->wanted[k] & QR_ROTATION_Z)) continue;
         double z = lane_sum(sums[2]) * scale / 2;
-        structure_add(slot, shape, CROSS_ZERO, z);
-        structure_add(slot, shape, CROSS_ONE, -z);
+        structure_add(r, slot, shape, CROSS_ZERO, z);
+        structure_add(r, slot, shape, CROSS_ONE, -z);
     }
 }
 
@@ -491,8 +523,10 @@ void qr_chain_backward(const struct qr_sweep *r, const struct qr_plan_step *head
         if (out) chain_write(&c, &out[0], phi);
         if (out) chain_write(&c, &out[1], lambda);
     } while (chain_next_block(r, &c));
+    qr_statevector_lock_sums(r);
     for (const struct chain_step *s = c.steps; s < c.steps + c.n; s++)
         if (!s->step->transpose) rotation_add(r, s->step, &s->qubits, slot);
+    qr_statevector_unlock_sums(r);
 }
 
 /* ---- 4x4 matrices in single precision ---- */
@@ -541,7 +575,9 @@ static void matrix_backward(const struct qr_sweep *r, const struct qr_plan_step 
     if (!st->cross) return;
     for (int k = 0; k < QR_CROSS; k++) sum[k] = lane_sum(acc[k]) * step_scale(r, st);
     if (st->noise_slot != QR_NO_SLOT) qr_noise_correct(r, st, NULL, sum, slot);
-    for (int k = 0; k < QR_CROSS; k++) structure_add(slot, st->shape, k, sum[k]);
+    qr_statevector_lock_sums(r);
+    for (int k = 0; k < QR_CROSS; k++) structure_add(r, slot, st->shape, k, sum[k]);
+    qr_statevector_unlock_sums(r);
 }
 
 /* ---- products of diagonal gates ---- */
@@ -591,7 +627,10 @@ static void phase_apply(const struct qr_sweep *r, const struct qr_plan_step *st,
         re[x] = f.re;
         im[x] = f.im;
         for (unsigned a = 0; a < COLUMN_BITS && (new_lanes || new_cells); a++)
-            e[a] = t->has_columns >> a & 1 ? c_mul(single[a], t->columns[a * rows + x]) : single[a];
+            e[a] = t->column_rows[a]
+                       ? c_mul(single[a],
+                               t->columns[t->first_column[a] + compress(x, t->column_rows[a])])
+                       : single[a];
         if (new_lanes) {
             lanes[0] = one;
             for (unsigned a = 0; a < QR_LANE_BITS; a++) table_double(lanes, a, e[a]);
@@ -640,17 +679,19 @@ static double phase_parity(const struct qr_sweep *r, const struct qr_sweep_slot 
 static void phase_cross(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
                         struct qr_sweep_slot *slot) {
     double scale = step_scale(r, st), all = phase_parity(r, slot, base, NULL, 0);
+    qr_statevector_lock_sums(r);
     for (uint32_t k = 0; k < st->n_gates; k++) {
         const uint8_t *bit = r->v->gates[st->first_gate + k].bit;
         const struct qr_fused_gate *g = qr_step_gate(r->p, st, k);
         if (!r->p->shapes[g->shape].n_derivatives) continue;
         double a = phase_parity(r, slot, base, bit, 1), b = phase_parity(r, slot, base, bit + 1, 1),
                both = phase_parity(r, slot, base, bit, 2);
-        structure_add(slot, g->shape, CROSS_ZERO, ((all + a) + (b + both)) / 4 * scale);
-        structure_add(slot, g->shape, CROSS_ZERO + 1, ((all + a) - (b + both)) / 4 * scale);
-        structure_add(slot, g->shape, CROSS_ONE, ((all - a) + (b - both)) / 4 * scale);
-        structure_add(slot, g->shape, CROSS_ONE + 1, ((all - a) - (b - both)) / 4 * scale);
+        structure_add(r, slot, g->shape, CROSS_ZERO, ((all + a) + (b + both)) / 4 * scale);
+        structure_add(r, slot, g->shape, CROSS_ZERO + 1, ((all + a) - (b + both)) / 4 * scale);
+        structure_add(r, slot, g->shape, CROSS_ONE, ((all - a) + (b - both)) / 4 * scale);
+        structure_add(r, slot, g->shape, CROSS_ONE + 1, ((all - a) - (b - both)) / 4 * scale);
     }
+    qr_statevector_unlock_sums(r);
 }
 
 static void phase_backward(const struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,

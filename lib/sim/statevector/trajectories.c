@@ -640,7 +640,7 @@ static void clear_sums(struct qr_statevector_workspace *ws) {
 static bool add_sums(struct qr_statevector_workspace *ws, struct qr_statevector_workspace *of) {
     const struct qr_sim_plan *p = ws->head.plan;
     struct qr_trajectories *t = ws->noise;
-    bool good = qr_statevector_add_slots(of) && !of->noise->bad;
+    bool good = qr_statevector_sums_are_good(of) && !of->noise->bad;
     for (unsigned i = 0; i < of->n_slots; i++)
         qr_fixed_add(t->sites, of->slots[i].sites, p->n_sites * QR_CROSS);
     if (of == ws) return good;
