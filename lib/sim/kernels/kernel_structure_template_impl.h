@@ -408,14 +408,13 @@ INLINE void NAME(parities_join)(const E (*x)[QR_LANES], const E (*y)[QR_LANES], 
 /* Halves are joined as soon as both are there, so that all sums stay in L1. */
 static void NAME(parities)(const void *phi, const void *lambda, const uint16_t *order,
                            unsigned bits, void *ret) {
-    _Alignas(64) E halves[QR_TILE_BITS][QR_PARITY_MASKS][QR_LANES] RAW,
-        row[QR_PARITY_MASKS][QR_LANES] RAW;
+    _Alignas(64) E halves[QR_TILE_BITS][QR_PARITY_MASKS][QR_LANES] RAW;
+    _Alignas(64) E row[QR_PARITY_MASKS][QR_LANES] RAW;
     for (size_t r = 0; r < (size_t)1 << (bits - QR_PHASE_BITS); r++) {
         unsigned have = QR_PHASE_BITS;
         NAME(parities_of_row)(phi, lambda, order, r * QR_PHASE_CELLS, row);
-        for (; r >> (have - QR_PHASE_BITS) & 1; have++)
-            NAME(parities_join)
-            ((const E(*)[QR_LANES])halves[have], (const E(*)[QR_LANES])row, have, row);
+        for (; r >> (have - QR_PHASE_BITS) & 1; have++) NAME(parities_join)
+        ((const E(*)[QR_LANES])halves[have], (const E(*)[QR_LANES])row, have, row);
         memcpy(have == bits ? ret : halves[have], row, qr_parity_masks(have) * sizeof *row);
     }
 }

@@ -382,7 +382,7 @@ struct chain_step {
     _Alignas(64) double acc[2 * QR_ROTATION_CROSS][QR_LANES];
 };
 /* A chain on the blocks of a tile, one after the other. */
-struct chain {
+struct block_chain {
     const struct qr_kernels *kernels;
     const uint16_t *order;
     uint64_t block, first; /* bits of the cells of a block; its first cell */
@@ -393,12 +393,12 @@ struct chain {
 };
 
 /* Relative to that of cell 0 */
-static uint16_t chain_position(const struct chain *c, uint64_t cell) {
+static uint16_t chain_position(const struct block_chain *c, uint64_t cell) {
     return c->order ? c->order[cell] ^ c->order[0] : (uint16_t)cell;
 }
 
 /* The positions of the cells with bits of `bits` alone. */
-static struct qr_tile_positions chain_positions(const struct chain *c, uint64_t bits,
+static struct qr_tile_positions chain_positions(const struct block_chain *c, uint64_t bits,
                                                 uint16_t *ret) {
     size_t n = 0;
     uint64_t i = 0;
@@ -408,7 +408,7 @@ static struct qr_tile_positions chain_positions(const struct chain *c, uint64_t 
 }
 
 static void chain_begin(const struct qr_sweep *r, const struct qr_plan_step *head, bool copies,
-                        struct chain *c) {
+                        struct block_chain *c) {
     c->kernels = r->p->kernels;
     c->order = qr_step_order(r->p, head);
     c->block = head->block;
@@ -418,7 +418,7 @@ static void chain_begin(const struct qr_sweep *r, const struct qr_plan_step *hea
 }
 
 static struct chain_step *chain_add(const struct qr_sweep *r, const struct qr_plan_step *st,
-                                    struct qr_prefetch *prefetch, struct chain *c) {
+                                    struct qr_prefetch *prefetch, struct block_chain *c) {
     struct chain_step *to = &c->steps[c->n++];
     uint64_t bits = 0;
     to->step = st;
@@ -447,21 +447,22 @@ static void chain_step_numbers(struct chain_step *s, const double (*numbers)[QR_
 }
 
 /* False: there is no other block. */
-static bool chain_next_block(const struct qr_sweep *r, struct chain *c) {
+static bool chain_next_block(const struct qr_sweep *r, struct block_chain *c) {
     uint64_t all = (UINT64_C(1) << r->v->tile_bits) - 1;
     c->first = ((c->first | c->block) + 1) & ~c->block & all;
     return c->first;
 }
-static void chain_set_origin(struct chain *c) {
+static void chain_set_origin(struct block_chain *c) {
     uint16_t origin = c->order ? c->order[c->first] : (uint16_t)c->first;
     c->cells.origin = origin;
     for (unsigned k = 0; k < c->n; k++) c->steps[k].qubits.groups.origin = origin;
 }
 
-static void chain_read(const struct chain *c, const struct qr_tile_copy *in, unsigned char *cells) {
+static void chain_read(const struct block_chain *c, const struct qr_tile_copy *in,
+                       unsigned char *cells) {
     c->kernels->gather(cells, in->state, in->base, in->offsets, &c->cells);
 }
-static void chain_write(const struct chain *c, const struct qr_tile_copy *out,
+static void chain_write(const struct block_chain *c, const struct qr_tile_copy *out,
                         const unsigned char *cells) {
     c->kernels->scatter(out->state, cells, out->base, out->offsets, &c->cells);
 }
@@ -469,7 +470,7 @@ static void chain_write(const struct chain *c, const struct qr_tile_copy *out,
 void qr_chain_forward(const struct qr_sweep *r, const struct qr_plan_step *head,
                       unsigned char *cells, const struct qr_tile_copy *in,
                       const struct qr_tile_copy *out, struct qr_prefetch *prefetch) {
-    struct chain c QR_RAW;
+    struct block_chain c QR_RAW;
     chain_begin(r, head, in || out, &c);
     for (const struct qr_plan_step *st = head; st < head + head->n_chain; st++) {
         struct chain_step *s = chain_add(r, st, prefetch, &c);
@@ -488,7 +489,7 @@ void qr_chain_forward(const struct qr_sweep *r, const struct qr_plan_step *head,
 
 /* Adds the steps of a chain that both vectors need, the last one first. */
 static void chain_add_backward(const struct qr_sweep *r, const struct qr_plan_step *head,
-                               struct qr_prefetch *prefetch, struct chain *c) {
+                               struct qr_prefetch *prefetch, struct block_chain *c) {
     for (const struct qr_plan_step *st = head + head->n_chain; st-- > head;) {
         if (!st->transpose && !st->cross && !st->needs_adjoint) continue;
         struct chain_step *s = chain_add(r, st, prefetch, c);
@@ -505,7 +506,7 @@ void qr_chain_backward(const struct qr_sweep *r, const struct qr_plan_step *head
                        unsigned char *phi, unsigned char *lambda, const struct qr_tile_copy *in,
                        const struct qr_tile_copy *out, struct qr_prefetch *prefetch,
                        struct qr_sweep_slot *slot) {
-    struct chain c QR_RAW;
+    struct block_chain c QR_RAW;
     chain_begin(r, head, in || out, &c);
     chain_add_backward(r, head, prefetch, &c);
     do {
