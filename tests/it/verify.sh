@@ -16,7 +16,7 @@ check "all lines" says "150 lines, steps 1 to 100"
 check "no step differs, one thread" verified 0 "$run" --all --threads 1
 check "all steps were computed" says "100 steps, 1 to 100: 100 computed"
 check "the weights are those of the last step" says "2 files have the recomputed weights"
-check "other kernels" verified 0 "$run" --all --isa portable
+check "other kernels" verified 0 "$run" --steps 1..20 --isa portable
 check "one step" verified 0 "$run" --step 40
 check "it was computed from the start" says "1 step, 40 to 40: 40 computed"
 last=$(ls "$run/checkpoints" | sed -n 's/^[0-9a-f]*-0*\([0-9]*\)-.*/\1/p' | sort -n | awk '$1 < 100' | tail -n 1)
