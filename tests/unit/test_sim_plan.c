@@ -338,8 +338,8 @@ static void check_state_memory(void) {
     struct qr_sim_plan *plan = NULL;
     CHECK(qr_sim_compile(c, &obs, 1, &opt, &plan, &err) == QR_OK, "%s", err.msg);
     double states = (double)((size_t)16 << n), bytes = (double)qr_sim_bytes_per_thread(plan, 1);
-    if (qr_cpu_limit() <= 2)
-        CHECK(bytes <= 1.05 * states, "%.2f %% more than two states", 100 * (bytes / states - 1));
+    if (qr_cpu_limit() > 2) SKIP("memory at 20 qubits: this machine has more than two processors");
+    else CHECK(bytes <= 1.05 * states, "%.2f %% above two states", 100 * (bytes / states - 1));
     qr_sim_plan_free(plan);
     qr_observable_fini(&obs);
     qr_circuit_free(c);

@@ -82,7 +82,7 @@ enum qr_rotation_form {
     QR_ROTATION_X_A,        /* a = 1, b imaginary */
     QR_ROTATION_X_B,        /* a real, b = i */
 };
-/* n positions in a tile: at[k] ^ origin; at NULL: 0 .. n - 1. */
+/* n positions in a tile: at[k] ^ origin. */
 struct qr_tile_positions {
     const uint16_t *at;
     size_t n;
@@ -178,7 +178,7 @@ struct qr_kernels {
     void (*rotate)(void *cells, const struct qr_tile_qubits *at);
     /* acc[gate * QR_ROTATION_CROSS + k][lane] += the wanted numbers of M - M^adjoint, M =
      * Tr_rest |phi><lambda| on the gate's qubit: Re and Im of entry 01, Im of M_00 - M_11. Then
-     * multiplies both vectors. Sums in E of 64 terms, then float64. */
+     * multiplies both vectors. Two sums of 32 terms in E, then float64. */
     void (*rotate_back)(void *phi, void *lambda, const struct qr_tile_qubits *at);
     /* Multiplies cell k of row r, k < QR_PHASE_CELLS, which lies at order[8 r + k] (NULL: in
      * order), by lanes[r & lane_rows] * cells[r][k] * inside[k]; if lambda is not NULL both
@@ -202,7 +202,8 @@ struct qr_kernels {
      * the XOR of across[k] for the bits k of the cell's number. */
     void (*transpose)(void *cells, const struct qr_tile_positions *groups,
                       const uint16_t across[QR_LANE_BITS]);
-    /* gather: to[p] = from[offsets[p] ^ base] for each position p; scatter: the inverse */
+    /* gather: to[p] = from[offsets[p] ^ base] for each position p, with at->at NULL for p < at->n;
+     * scatter: the inverse */
     void (*gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets,
                    const struct qr_tile_positions *at);
     void (*scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets,

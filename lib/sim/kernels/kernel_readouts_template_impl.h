@@ -56,26 +56,17 @@ INLINE void NAME(products_of)(const struct NAME(cell) * p, uint64_t begin, size_
     }
 }
 
-/* Strings that are added side by side: the sum of one is a chain, in which each addition waits for
- * the one before. */
-enum { NAME(SIDE) = sizeof(V) == 64 ? 4 : 2 };
-
-INLINE void NAME(add_products)(const E (*products)[QR_LANES], const E *signs, size_t n, E *sum,
-                               const int strings) {
+INLINE void NAME(add_products)(const E (*products)[QR_LANES], const E *signs, size_t n, E *sum) {
+    V s[QR_LANES / W];
 #pragma GCC unroll 16
-    for (int v = 0; v < QR_LANES; v += W) {
-        V s[NAME(SIDE)] RAW;
-#pragma GCC unroll 4
-        for (int k = 0; k < strings; k++) s[k] = LOAD(&sum[k * QR_LANES + v]);
-        for (size_t i = 0; i < n; i++) {
-            V p = LOAD(&products[i][v]);
-#pragma GCC unroll 4
-            for (int k = 0; k < strings; k++)
-                s[k] = FMA(p, SET1(signs[k * NAME(BLOCK) + (int)i]), s[k]);
-        }
-#pragma GCC unroll 4
-        for (int k = 0; k < strings; k++) STORE(&sum[k * QR_LANES + v], s[k]);
+    for (int v = 0; v < QR_LANES / W; v++) s[v] = LOAD(&sum[v * W]);
+    for (size_t i = 0; i < n; i++) {
+        V sign = SET1(signs[i]);
+#pragma GCC unroll 16
+        for (int v = 0; v < QR_LANES / W; v++) s[v] = FMA(LOAD(&products[i][v * W]), sign, s[v]);
     }
+#pragma GCC unroll 16
+    for (int v = 0; v < QR_LANES / W; v++) STORE(&sum[v * W], s[v]);
 }
 
 /* One string: its products stay in registers. */
@@ -107,7 +98,7 @@ static void NAME(expect)(const void *phi, size_t first, size_t count,
                          const struct qr_pauli_string *at, size_t n, void *acc) {
     static const E one[2] = {1, -1};
     _Alignas(64) E products[2][NAME(BLOCK)][QR_LANES] RAW;
-    E signs[QR_RUN_MOST * NAME(BLOCK)] RAW, *sum = acc;
+    E signs[NAME(BLOCK)] RAW, *sum = acc;
     bool some[2] = {false, false};
     if (n == 1 && at->n_y & 1) NAME(expect_one)(phi, first, count, at, true, sum);
     else if (n == 1) NAME(expect_one)(phi, first, count, at, false, sum);
@@ -119,16 +110,9 @@ static void NAME(expect)(const void *phi, size_t first, size_t count,
         for (size_t k = 0; k < n; k++) {
             bool flip = at[k].n_y == 1 || at[k].n_y == 2;
             for (size_t i = 0; i < m; i++)
-                signs[k * NAME(BLOCK) + i] = one[NAME(odd_parity)((begin + i) & at[k].z) ^ flip];
-        }
-        for (size_t k = 0, side; k < n; k += side) {
-            unsigned odd = at[k].n_y & 1;
-            const E(*of)[QR_LANES] = (const E(*)[QR_LANES])products[odd];
-            const E *sign = signs + k * NAME(BLOCK);
-            for (side = 1; side < NAME(SIDE) && k + side < n && (at[k + side].n_y & 1) == odd;)
-                side++;
-            if (side == NAME(SIDE)) NAME(add_products)(of, sign, m, sum + k * QR_LANES, NAME(SIDE));
-            else NAME(add_products)(of, sign, m, sum + k * QR_LANES, side = 1);
+                signs[i] = one[NAME(odd_parity)((begin + i) & at[k].z) ^ flip];
+            NAME(add_products)
+            ((const E(*)[QR_LANES])products[at[k].n_y & 1], signs, m, sum + k * QR_LANES);
         }
     }
 }

@@ -104,31 +104,6 @@ INLINE struct NAME(cell) * NAME(cell_of)(void *cells, size_t offset) {
     return (struct NAME(cell) *)(void *)((unsigned char *)cells + offset);
 }
 
-/* What is prefetched during a loop over groups, of one vector. */
-struct NAME(ahead) {
-    const unsigned char *from;
-    const uint64_t *next, *end;
-    uint64_t base;
-};
-INLINE struct NAME(ahead) NAME(ahead_of)(const struct qr_prefetch *a) {
-    if (!a || a->vector == 2) return (struct NAME(ahead)){0};
-    return (struct NAME(ahead)){a->from[a->vector], a->offsets + a->next, a->offsets + a->n,
-                                a->base};
-}
-INLINE void NAME(ahead_one)(struct NAME(ahead) * a) {
-    if (a->next == a->end) return;
-    const unsigned char *c = a->from + (*a->next++ ^ a->base) * sizeof(struct NAME(cell));
-    for (size_t line = 0; line < sizeof(struct NAME(cell)); line += 64)
-        __builtin_prefetch(c + line, 0, 2);
-}
-INLINE void NAME(ahead_end)(const struct NAME(ahead) * a, struct qr_prefetch *ret) {
-    if (!a->next) return;
-    ret->next = (size_t)(a->next - ret->offsets);
-    if (a->next < a->end) return;
-    ret->next = 0;
-    ret->vector++;
-}
-
 INLINE void NAME(load_group)(void *c, const size_t at[4], int v, V re[4], V im[4]) {
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) {
@@ -147,11 +122,10 @@ INLINE void NAME(store_group)(void *c, const size_t at[4], int v, const V re[4],
 INLINE void NAME(rotation_cells)(void *c, const struct NAME(groups) * w,
                                  const struct NAME(rotation) * t, const struct NAME(forms) f,
                                  const int n, struct qr_prefetch *prefetch) {
-    struct NAME(ahead) ahead = NAME(ahead_of)(prefetch);
     for (size_t g = 0; g < w->at.n; g++) {
         size_t at[4];
         NAME(group_of)(w, g, at);
-        NAME(ahead_one)(&ahead);
+        NAME(prefetch_cell)(prefetch);
         for (int v = 0; v < QR_LANES; v += W) {
             V re[1][4] RAW, im[1][4] RAW;
             NAME(load_group)(c, at, v, re[0], im[0]);
@@ -159,7 +133,6 @@ INLINE void NAME(rotation_cells)(void *c, const struct NAME(groups) * w,
             NAME(store_group)(c, at, v, re[0], im[0]);
         }
     }
-    NAME(ahead_end)(&ahead, prefetch);
 }
 
 #define ROTATE(a_form, b_form, number)                                                             \
@@ -218,7 +191,7 @@ enum { NAME(ROTATION_BATCH) = 8 }; /* groups: 32 terms of each pair's sum */
 INLINE void NAME(rotation_back_batch)(void *p, void *l, const struct NAME(groups) * w,
                                       const struct NAME(rotation) * t, const struct NAME(forms) f,
                                       const int n, unsigned wanted, double (*acc)[QR_LANES],
-                                      size_t first, size_t end, struct NAME(ahead) * ahead) {
+                                      size_t first, size_t end, struct qr_prefetch *prefetch) {
     const bool both = sizeof(V) == 64; /* Registers hold the cells of both vectors. */
     const int n_sums = n * QR_ROTATION_CROSS, last = n_sums - QR_ROTATION_CROSS;
     _Alignas(64) E sum[2 * QR_ROTATION_CROSS][QR_LANES] RAW;
@@ -230,7 +203,7 @@ INLINE void NAME(rotation_back_batch)(void *p, void *l, const struct NAME(groups
     for (size_t g = first; g < end; g++) {
         size_t at[4];
         NAME(group_of)(w, g, at);
-        NAME(ahead_one)(ahead);
+        NAME(prefetch_cell)(prefetch);
 #pragma GCC unroll 2
         for (int v = 0; v < QR_LANES; v += W) {
             V re[2][4] RAW, im[2][4] RAW;
@@ -262,13 +235,11 @@ INLINE void NAME(rotation_back_cells)(void *p, void *l, const struct qr_tile_qub
                                       const struct NAME(rotation) * t, const struct NAME(forms) f,
                                       const int n, unsigned wanted) {
     const struct NAME(groups) w = NAME(groups_of)(at);
-    struct NAME(ahead) ahead = NAME(ahead_of)(at->prefetch);
     const size_t n_groups = at->groups.n, most = NAME(ROTATION_BATCH);
     for (size_t first = 0, end; first < n_groups; first = end) {
         end = n_groups - first < most ? n_groups : first + most;
-        NAME(rotation_back_batch)(p, l, &w, t, f, n, wanted, at->acc, first, end, &ahead);
+        NAME(rotation_back_batch)(p, l, &w, t, f, n, wanted, at->acc, first, end, at->prefetch);
     }
-    NAME(ahead_end)(&ahead, at->prefetch);
 }
 
 #define ROTATE_BACK(a_form, b_form, number)                                                        \
@@ -386,17 +357,17 @@ INLINE void NAME(parities_of_row)(const struct NAME(cell) * p, const struct NAME
     }
 }
 
-/* The sums of two halves with `bits` bits as those of one with one bit more. ret may be y. */
-INLINE void NAME(parities_join)(const E (*x)[QR_LANES], const E (*y)[QR_LANES], unsigned bits,
-                                E (*ret)[QR_LANES]) {
+/* The sums of two halves with `bits` bits as those of one with one bit more, in place of the second
+ * half's. */
+INLINE void NAME(parities_join)(E (*x)[QR_LANES], unsigned bits, E (*y)[QR_LANES]) {
     const size_t n = qr_parity_masks(bits);
     size_t more = n, single = 0, n_single = 0; /* The next mask of at most one bit; those before */
     for (size_t i = 0; i < n; i++) {
         bool minus = i == single;
         for (int v = 0; v < QR_LANES; v += W) {
             V a = LOAD(&x[i][v]), b = LOAD(&y[i][v]);
-            STORE(&ret[i][v], ADD(a, b));
-            if (minus) STORE(&ret[more][v], SUB(a, b));
+            STORE(&y[i][v], ADD(a, b));
+            if (minus) STORE(&y[more][v], SUB(a, b));
         }
         if (!minus) continue;
         more++;
@@ -413,8 +384,8 @@ static void NAME(parities)(const void *phi, const void *lambda, const uint16_t *
     for (size_t r = 0; r < (size_t)1 << (bits - QR_PHASE_BITS); r++) {
         unsigned have = QR_PHASE_BITS;
         NAME(parities_of_row)(phi, lambda, order, r * QR_PHASE_CELLS, row);
-        for (; r >> (have - QR_PHASE_BITS) & 1; have++) NAME(parities_join)
-        ((const E(*)[QR_LANES])halves[have], (const E(*)[QR_LANES])row, have, row);
+        for (; r >> (have - QR_PHASE_BITS) & 1; have++)
+            NAME(parities_join)(halves[have], have, row);
         memcpy(have == bits ? ret : halves[have], row, qr_parity_masks(have) * sizeof *row);
     }
 }

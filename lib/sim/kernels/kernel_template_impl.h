@@ -466,21 +466,26 @@ static void NAME(transpose)(void *cells, const struct qr_tile_positions *groups,
     }
 }
 
-INLINE void NAME(copy)(struct NAME(cell) * tile, struct NAME(cell) * state, uint64_t base,
-                       const uint64_t *offsets, const struct qr_tile_positions *at, bool gather) {
-    for (size_t k = 0; k < at->n; k++) {
-        size_t p = at->at ? (size_t)(at->at[k] ^ at->origin) : k;
-        if (gather) tile[p] = state[offsets[p] ^ base];
-        else state[offsets[p] ^ base] = tile[p];
-    }
+INLINE size_t NAME(place)(const struct qr_tile_positions *at, size_t k) {
+    return at->at ? (size_t)(at->at[k] ^ at->origin) : k;
 }
 static void NAME(gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets,
                          const struct qr_tile_positions *at) {
-    NAME(copy)(to, (void *)(uintptr_t)from, base, offsets, at, true);
+    struct NAME(cell) *t = to;
+    const struct NAME(cell) *f = from;
+    for (size_t k = 0; k < at->n; k++) {
+        size_t p = NAME(place)(at, k);
+        t[p] = f[offsets[p] ^ base];
+    }
 }
 static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets,
                           const struct qr_tile_positions *at) {
-    NAME(copy)((void *)(uintptr_t)from, to, base, offsets, at, false);
+    struct NAME(cell) *t = to;
+    const struct NAME(cell) *f = from;
+    for (size_t k = 0; k < at->n; k++) {
+        size_t p = NAME(place)(at, k);
+        t[offsets[p] ^ base] = f[p];
+    }
 }
 
 #include "sim/kernels/kernel_stream_template_impl.h"

@@ -150,7 +150,7 @@ static void forward_step(struct qr_sweep *r, const struct qr_plan_step *st, uint
     r->p->kernels->apply(cells, r->v->tile_bits, &target, numbers, wide);
 }
 
-/* A chain at the begin of the pass reads the tile, one at its end writes it. */
+/* A chain at the start of the pass reads the tile, one at its end writes it. */
 static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
     const struct qr_kernels *kernels = r->p->kernels;
     const struct qr_plan_step *steps = r->v->steps;
