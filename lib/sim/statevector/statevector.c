@@ -21,8 +21,8 @@ static void statevector_slot_buffers(struct qr_buffers *r, const struct qr_sim_p
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->bad_z, &s->bad_z);
 }
 
-/* Threads that a workspace has buffers for, less than three tiles each: those of this machine, two at
- * least, and up to four, which a larger pod may have, if that is 5 % of the two state vectors at
+/* Threads that a workspace has buffers for, less than three tiles each: those of this machine, two
+ * at least, and up to four, which a larger pod may have, if that is 5 % of the two state vectors at
  * most. */
 static unsigned statevector_slot_count(const struct qr_sim_plan *p) {
     size_t n_tiles = (size_t)1 << (p->cell_bits - p->statevector->tile_bits);
