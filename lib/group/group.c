@@ -117,10 +117,12 @@ void qr_group_set_thread(struct qr_group *g, qr_group_start_fn *start, void (*jo
 
 void qr_group_control_run(struct qr_group *g) { control_run(&g->control); }
 
+void qr_group_set_error(struct qr_group *g, const struct qr_err *why) { g->why = *why; }
+
 void qr_group_close(struct qr_group *g) {
     if (!g) return;
     if (!g->solo) {
-        const struct qr_err *why = &g->first_error;
+        const struct qr_err *why = &g->why;
         group_post(g, .kind = QR_EVENT_LEAVE, .code = *why->msg ? why->code : QR_ABORTED,
                    .text = *why->msg ? why->msg : "it ended early");
         control_quit(&g->control);

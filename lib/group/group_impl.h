@@ -24,7 +24,7 @@ struct qr_group {
     bool own_schedule;               /* planted: ignore the ring's all-reduce */
     enum qr_allreduce allreduce;     /* the ring's, in the joined generation */
     uint64_t places;                 /* digest of o.places */
-    struct qr_err first_error;       /* for the goodbye */
+    struct qr_err why;               /* qr_group_set_error */
     int64_t micro_batch_ns;          /* as qr_group_expect */
     struct qr_generation generation; /* joined */
     uint64_t joined;                 /* its serial in the queue; 0: none */

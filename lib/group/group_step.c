@@ -28,12 +28,6 @@ static int64_t group_clock_of(const struct qr_group *g, int64_t until_ns) {
     return group_now_ns(g) + (until_ns - group_awake_ns(g));
 }
 
-/* Keeps the first error of the training thread for the goodbye. */
-static enum qr_code note_error(struct qr_group *g, enum qr_code code, const struct qr_err *err) {
-    if (code != QR_OK && code != QR_ABORTED && !*g->first_error.msg) g->first_error = *err;
-    return code;
-}
-
 /* ---- reasons to stop ---- */
 
 static enum qr_code read_end(struct qr_group *g, bool *ret_late, struct qr_err *err) {
@@ -333,8 +327,7 @@ static enum qr_code join_ring(struct qr_group *g, struct qr_group_start *ret, st
 }
 
 enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
-    enum qr_code code = g->solo ? join_solo(g, ret, err) : join_ring(g, ret, err);
-    if (code != QR_OK) return note_error(g, code, err);
+    QR_TRY(g->solo ? join_solo(g, ret, err) : join_ring(g, ret, err));
     if (ret->done || ret->waits) return QR_OK;
     ret->keep = batch_queue_kept(&g->queue);
     mailbox_lock(&g->mail.box);
@@ -355,28 +348,26 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
 
 enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state, struct qr_err *err) {
     const struct qr_generation *gen = &g->generation;
-    enum qr_code code = check_current(g, err);
-    for (uint32_t r = 0; code == QR_OK && r < gen->begin.n_members; r++)
+    QR_TRY(check_current(g, err));
+    for (uint32_t r = 0; r < gen->begin.n_members; r++)
         if (state_server(&gen->begin, r) == gen->rank)
-            code = qr_mesh_give(g->mesh, r, state, group_now_ns(g) + TRANSFER_NS, err);
-    return note_error(g, code, err);
+            QR_TRY(qr_mesh_give(g->mesh, r, state, group_now_ns(g) + TRANSFER_NS, err));
+    return QR_OK;
 }
 
 enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_err *err) {
     const struct qr_generation *gen = &g->generation;
     uint32_t from = state_server(&gen->begin, gen->rank);
-    enum qr_code code = check_current(g, err);
-    if (code == QR_OK && from >= gen->begin.n_members)
-        code = qr_fail(err, QR_INTERNAL, "a generation began with a base that no member holds");
-    if (code == QR_OK) code = qr_mesh_fetch(g->mesh, from, ret, group_now_ns(g) + TRANSFER_NS, err);
-    return note_error(g, code, err);
+    QR_TRY(check_current(g, err));
+    if (from >= gen->begin.n_members)
+        return qr_fail(err, QR_INTERNAL, "a generation began with a base that no member holds");
+    return qr_mesh_fetch(g->mesh, from, ret, group_now_ns(g) + TRANSFER_NS, err);
 }
 
 enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8_t digest[16],
                             struct qr_err *err) {
-    enum qr_code code = check_end(g, err);
-    if (code == QR_OK) code = batch_queue_apply(&g->queue, g->joined, reductions, digest, err);
-    if (code != QR_OK) return note_error(g, code, err);
+    QR_TRY(check_end(g, err));
+    QR_TRY(batch_queue_apply(&g->queue, g->joined, reductions, digest, err));
     g->applied_reductions = reductions;
     g->applied_ns = group_now_ns(g);
     if (g->paused_ns) qr_gauge_real(QR_PAUSE, (double)(g->applied_ns - g->paused_ns) / 1e9);
@@ -395,12 +386,9 @@ enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const ui
 
 enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left,
                                      struct qr_err *err) {
-    enum qr_code code = check_current(g, err);
-    if (code == QR_OK) {
-        assign_micro_batches(g, n_micro_batches);
-        code = batch_queue_open(&g->queue, g->joined, g->mine, n_micro_batches, ret_left, err);
-    }
-    return note_error(g, code, err);
+    QR_TRY(check_current(g, err));
+    assign_micro_batches(g, n_micro_batches);
+    return batch_queue_open(&g->queue, g->joined, g->mine, n_micro_batches, ret_left, err);
 }
 
 bool qr_group_compares(const struct qr_group *g) { return !g->solo; }
@@ -439,19 +427,18 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
                              struct qr_err *err) {
     struct qr_err ended;
     batch_queue_close(&g->queue); /* Those that were not taken are not in the contribution. */
-    enum qr_code code = check_current(g, err);
-    if (code != QR_OK) return note_error(g, code, err);
+    QR_TRY(check_current(g, err));
     if (g->solo) {
         struct qr_reduction_args args = {.n_ranks = 1, .contribution = c, .sum = ret_sum};
         QR_TRY(qr_reduction_begin(g->alone, &args, err));
         return qr_reduction_check(g->alone, err);
     }
-    code = qr_mesh_reduce(g->mesh, g->allreduce, c, ret_sum, err);
+    enum qr_code code = qr_mesh_reduce(g->mesh, g->allreduce, c, ret_sum, err);
     if (code == QR_OK) linger(g);
     /* Not if the machine has ended the job with this code, here or at the same moment. */
     if (code == QR_DATA_LOSS && check_end(g, &ended) != QR_DATA_LOSS) return reject_sum(g, err);
     if (code == QR_DATA_LOSS) *err = ended;
-    return note_error(g, code, err);
+    return code;
 }
 
 /* ---- the end ---- */

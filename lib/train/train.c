@@ -419,7 +419,10 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     struct qr_err ignored;
     /* Peers may have published the state that this line belongs to */
     if (code == QR_CANCELLED) (void)!train_report(r, &ignored);
-    if (code != QR_OK) (void)!train_report_again(r, &ignored);
+    if (code != QR_OK) {
+        qr_group_set_error(opt->group, err);
+        (void)!train_report_again(r, &ignored);
+    }
     if (code == QR_OK) *ret = result;
     else qr_train_result_fini(&result);
     run_free(r);

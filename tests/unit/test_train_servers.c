@@ -9,7 +9,7 @@
              "}")
 #define ADAM "\"name\":\"adam\",\"learning_rate\":0.05"
 static const char *job = JOB(ADAM);
-enum { MICRO_BATCHES = 12 }; /* of the longest reduction */
+enum { MICRO_BATCHES = 9 + 12 }; /* of two reductions in turn: a step and an evaluation */
 
 static int64_t computed(void) { return qr_counter_value(QR_MICRO_BATCHES); }
 
@@ -98,7 +98,8 @@ static void test_all_workers_again_and_again(void) {
         CHECK(blows >= 16 / b.every && r.worker[servers].lives > blows / 2, "%s: %u blows", what,
               blows);
         CHECK(b.lost == 0, "%s: %u steps were lost", what, b.lost);
-        /* a death costs no more than its process had of one reduction */
+        /* a death costs no more than what its process had of the reduction in progress, and the one
+         * before it, whose sum it had received and its server had not */
         CHECK(computed() - before <= n_micro_batches + (int64_t)blows * (int64_t)MICRO_BATCHES,
               "%s: %lld micro-batches", what, (long long)(computed() - before));
         ring_fini(&r);
@@ -205,6 +206,29 @@ static void test_bad_numbers(void) {
     ring_fini(&r);
 }
 
+/* ---- the last worker ends for good, of something that only it has met ---- */
+
+static enum qr_code refused(void *worker, bool leader, struct qr_state *state, struct qr_err *err) {
+    const struct ring_worker *w = worker;
+    (void)leader;
+    if (w->index == 0 || state->step < 5) return QR_OK;
+    return qr_fail(err, QR_OUT_OF_RANGE, "step 5: a number is not finite");
+}
+
+/* The server does not wait for it: it hears why in the goodbye. */
+static void test_last_worker_fails(void) {
+    struct ring r;
+    ring_init(&r, job, 2);
+    r.servers = 1;
+    r.committed = refused;
+    ring_run(&r);
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK(r.worker[i].code == QR_OUT_OF_RANGE &&
+                  strstr(r.worker[i].err.msg, "step 5: a number is not finite"),
+              "member %u: %s", i, r.worker[i].err.msg);
+    ring_fini(&r);
+}
+
 int main(void) {
     undisturbed(job);
     test_nobody_disturbed();
@@ -213,6 +237,7 @@ int main(void) {
     test_leaves();
     test_waits();
     test_bad_numbers();
+    test_last_worker_fails();
     qr_buf_free(&lines);
     /* one number a step, at two points; and what needs circuits beside the micro-batches */
     job = JOB("\"name\":\"spsa\"");
