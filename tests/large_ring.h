@@ -60,9 +60,9 @@ static void large_ports(unsigned n) {
 static enum qr_code large_work(unsigned n, uint32_t index, const struct qr_link_tls *tls,
                                struct large_worker *ret, struct qr_group **ret_group,
                                struct qr_err *err) {
-    const char *peers[QR_MAX_MEMBERS];
+    static const char *peers[QR_MAX_MEMBERS]; /* The group reads them and the field to its end. */
+    static const struct qr_field field = {"contract", "f32-v1"};
     for (unsigned i = 0; i < n; i++) peers[i] = large_address[i];
-    struct qr_field field = {"contract", "f32-v1"};
     struct qr_group_options o = {.run = "large",
                                  .fields = &field,
                                  .n_fields = 1,

@@ -14,14 +14,14 @@
 #include "tests/ref/words.h"
 #include "tests/t.h"
 
-enum { MOST = 5, WIDE = 4, MOST_PARAMS = 400, SAMPLES = 3, READOUTS = 3 };
+enum { MOST = 5, WIDE = 4, WIDEST = 2 * WIDE, MOST_PARAMS = 400, SAMPLES = 3, READOUTS = 3 };
 
 struct random_model {
     size_t n_layers, n_inputs;
     struct qr_layer_options layers[MOST];
     struct qr_circuit *circuit[MOST];
     struct qr_observable readouts[MOST][READOUTS];
-    double x[SAMPLES * WIDE], y[SAMPLES * WIDE];
+    double x[SAMPLES * WIDE], y[SAMPLES * WIDEST];
 };
 
 static unsigned draw(uint64_t seed, unsigned what, unsigned n) {
@@ -85,7 +85,7 @@ static void model_of(uint64_t seed, struct random_model *r) {
         width = width_behind(l, width);
     }
     ref_random_numbers(seed + 1, SAMPLES * WIDE, -1.5, 1.5, r->x);
-    ref_random_numbers(seed + 2, SAMPLES * WIDE, -1, 1, r->y);
+    ref_random_numbers(seed + 2, SAMPLES * WIDEST, -1, 1, r->y);
 }
 
 static void drop(struct random_model *r) {
@@ -260,7 +260,7 @@ static void oracle_forward(struct oracle_layer *o, const struct random_model *r,
 static double oracle_sample(const struct random_model *r, const double *params,
                             const struct qr_draw *d, size_t s, double *grad) {
     struct oracle_layer o[MOST];
-    double back[WIDE * 2], before[WIDE * 2], loss = 0;
+    double back[WIDEST], before[WIDEST], loss = 0;
     size_t width = r->n_inputs, at = 0;
     for (size_t i = 0; i < r->n_layers; i++) {
         const struct qr_layer_options *l = &r->layers[i];
@@ -276,7 +276,7 @@ static double oracle_sample(const struct random_model *r, const double *params,
         width = o[i].n_out;
     }
     for (size_t j = 0; j < width; j++) {
-        double e = o[r->n_layers - 1].out[j] - r->y[s * WIDE + j];
+        double e = o[r->n_layers - 1].out[j] - r->y[s * WIDEST + j];
         loss += e * e / (double)width;
         back[j] = 2 * e / (double)width;
     }
@@ -337,7 +337,7 @@ static bool sums_of(const struct random_model *r, const struct qr_draw *d, const
     struct qr_model_state *s = qr_model_state_new(m);
     for (size_t i = 0; i < SAMPLES; i++) {
         x[i] = r->x + i * r->n_inputs;
-        y[i] = r->y + i * WIDE;
+        y[i] = r->y + i * WIDEST;
     }
     qr_model_prepare(s, params, NULL);
     memset(grad, 0, MOST_PARAMS * sizeof *grad);
