@@ -306,12 +306,6 @@ static enum qr_code ring_live(struct ring_worker *w) {
     qr_pool_free(pool);
     return code;
 }
-/* It was started again and not taken in before the others ended: it would look at LATEST now, which
- * these rings do not have. */
-static inline bool ring_came_too_late(const struct ring_worker *w) {
-    return w->code == QR_DEADLINE_EXCEEDED &&
-           strstr(w->err.msg, "the run ended before this worker joined");
-}
 static void *ring_run_worker(void *arg) {
     struct ring_worker *w = arg;
     ring_pause(w->start_ns);
@@ -323,9 +317,6 @@ static void *ring_run_worker(void *arg) {
         w->fuse = -1;
         if (!atomic_load(&w->killed) && w->code != QR_OK && qr_exit_code(w->code) < 128)
             atomic_store(&w->ring->failed, true);
-        /* Servers wait for a worker that found no group in time: an operator starts it again */
-        if (w->ring->servers && w->code == QR_DEADLINE_EXCEEDED && !ring_came_too_late(w))
-            atomic_store(&w->killed, true);
         if (!atomic_load(&w->killed) || w->again_ns == INT64_MAX) return NULL;
         ring_pause(w->again_ns);
         if (atomic_load(&w->ring->failed)) return NULL;
@@ -338,6 +329,13 @@ static void ring_noise(void *ctx, enum qr_log_level level, const char *module,
     (void)ctx, (void)level;
     fprintf(stderr, "%.4f %s: %s\n",
             (double)(qr_now_ns(&qr_clock_monotonic) % (1000 * QR_SECOND)) / 1e9, module, message);
+}
+
+/* It was started again and not taken in before the others ended: it would look at LATEST now, which
+ * these rings do not have. */
+static inline bool ring_came_too_late(const struct ring_worker *w) {
+    return w->code == QR_DEADLINE_EXCEEDED &&
+           strstr(w->err.msg, "the run ended before this worker joined");
 }
 
 static void ring_init(struct ring *r, const char *job, uint32_t n) {

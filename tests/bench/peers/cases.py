@@ -50,7 +50,6 @@ CASES = [  # name, qubits, batch, repetitions, who; who "2": qring and TensorFlo
     ("brickwork-10", 12, 1, 21, STATES),
     ("brickwork-10", 16, 1, 11, ("2",) + STATES),
     ("brickwork-10", 20, 1, 5, STATES),
-    ("brickwork-10", 24, 1, 2, STATES),
     ("qaoa-8", 20, 1, 5, STATES),
     ("uccsd-6", 12, 1, 3, STATES),
     ("qcnn-exact", 8, 1, 5, ("mixed", "aer")),
