@@ -87,9 +87,9 @@ struct qr_group *qr_group_solo(const struct qr_group_options *opt);
  */
 QR_MUST_CHECK enum qr_code qr_group_open(const struct qr_group_options *opt, struct qr_group **ret,
                                          unsigned *ret_port, struct qr_err *err);
-/* Sets why this member ends before the others, for its goodbye. A parameter server ends with the
- * code and text of its last worker if that code is permanent, and waits for a worker otherwise
- * (membership/protocol.md rule 7). */
+/* Sets the reason for the goodbye, a copy of *why, if this member ends before the others; without
+ * one it is ABORTED. A parameter server ends with the code and text of its last worker if that code
+ * is permanent, and waits for a worker otherwise (membership/protocol.md rule 7). */
 void qr_group_set_error(struct qr_group *g, const struct qr_err *why);
 /* Sends a goodbye and frees the group: usually 0.3 s, and 5 s more for each link that hangs; the
  * caller bounds it (worker/stop.h). NULL is fine. */
