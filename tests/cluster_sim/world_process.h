@@ -126,7 +126,8 @@ static void start(struct world *w, struct node *x) {
     handle(w, x->m, .kind = QR_EVENT_START);
 }
 static inline void end_process(struct node *x) {
-    qr_sim_net_kill(x->link);
+    if (x->ended || x->stopped) x->link->ops->free(x->link);
+    else qr_sim_net_kill(x->link);
     qr_member_free(x->m);
     x->m = NULL, x->live = false, x->active = false;
 }

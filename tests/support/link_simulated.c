@@ -383,7 +383,8 @@ static void sim_poll(struct qr_link *base, int64_t deadline_ns, struct qr_link_e
 
 static void sim_wake(struct qr_link *base) { sim_of(base)->woken = true; }
 
-void qr_sim_net_kill(struct qr_link *base) {
+/* orderly: what was sent arrives first. */
+static void end_link(struct qr_link *base, bool orderly) {
     struct sim_link *l = sim_of(base);
     struct qr_sim_net *net = l->net;
     l->dead = true;
@@ -397,16 +398,18 @@ void qr_sim_net_kill(struct qr_link *base) {
     for (struct sim_conn *c = net->conns; c; c = c->next)
         for (int s = 0; s < 2; s++) {
             if (c->side[s].link != l || !c->side[s].open) continue;
+            int64_t at_ns = net->now_ns + delay_of(net), sent_ns = c->side[!s].last_ns;
             c->side[s].open = false;
             list_clear(&c->side[s].way);
-            plan(net, (struct event){.at_ns = net->now_ns + delay_of(net),
+            plan(net, (struct event){.at_ns = orderly && sent_ns > at_ns ? sent_ns : at_ns,
                                      .what = DO_BREAK,
                                      .conn = c,
                                      .side = !s});
         }
 }
 
-static void sim_free(struct qr_link *base) { qr_sim_net_kill(base); }
+void qr_sim_net_kill(struct qr_link *base) { end_link(base, false); }
+static void sim_free(struct qr_link *base) { end_link(base, true); }
 
 struct qr_link *qr_link_simulated_at(struct qr_sim_net *net, unsigned site) {
     static const struct qr_link_ops ops = {sim_listen, sim_dial,       sim_hang_up, sim_close_conn,

@@ -13,8 +13,8 @@
  * Sites     what holds between two machines (blocks, rates, losses) holds for whatever process runs
  *           there: links of one site, one after the other, share it. A link without a site has one
  *           of its own, whose blocks end with it.
- * Owner     links belong to the net and go with it; link->ops->free before is the end of that
- *           process: its connections break.
+ * Owner     links belong to the net and go with it; link->ops->free before is the orderly end of
+ *           that process: what it has sent arrives, then its connections break.
  * Threads   one.
  */
 #ifndef QR_TESTS_SUPPORT_LINK_SIMULATED_H
