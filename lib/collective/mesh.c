@@ -14,6 +14,7 @@
 /* Members with equal computing times differ by no more than this. */
 #define LOOK_NS (QR_MS / 5)
 #define BEAT_NS (250 * QR_MS)
+#define BEAT_GAP_NS (16 * QR_MS) /* between beats, for each peer beyond QR_FEW_PEERS */
 /* A thread that has not polled for this time was computing, stopped or not scheduled. */
 #define PAUSED_NS (500 * QR_MS)
 #define WARN_AFTER_NS (5 * QR_SECOND) /* then log the member that a reduction waits for */
@@ -194,16 +195,20 @@ static enum qr_code mesh_poll(struct qr_mesh *m, int64_t until_ns, struct qr_err
  * whole short vector from each member. */
 static void mesh_allow_bytes(struct qr_mesh *m, size_t bytes) {
     size_t most = bytes < QR_CHUNK_MAX_BYTES ? bytes * m->n : 2 * QR_CHUNK_MAX_BYTES;
-    m->polled.allow_ns = (int64_t)(most / SLOW_BYTES_PER_MS) * QR_MS;
+    m->allow_bytes_ns = (int64_t)(most / SLOW_BYTES_PER_MS) * QR_MS;
 }
 
 /* Sends beats, so that the members know that these streams pass data, and reports to the group from
  * which members messages have arrived. */
 static void mesh_send_beats(struct qr_mesh *m, int64_t now) {
+    int64_t gap_ns = m->n > QR_FEW_PEERS + 1 ? (m->n - QR_FEW_PEERS - 1) * BEAT_GAP_NS : 0;
+    bool is_due = now - m->beats_sent_ns >= gap_ns;
+    if (is_due) m->beats_sent_ns = now;
+    m->polled.allow_ns = m->allow_bytes_ns + 6 * gap_ns;
     for (uint32_t r = 0; r < m->n; r++) {
         struct mesh_peer *p = mesh_at_rank(m, r);
         if (r == m->rank) continue;
-        if (p->up)
+        if (p->up && is_due)
             (void)m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(qr_beat, sizeof qr_beat),
                                        (struct qr_bytes){0});
         /* A stream that is not read cannot be judged. */

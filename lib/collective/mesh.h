@@ -15,9 +15,9 @@
  *           stream.
  * Waiting   Every wait polls the link in slices of at most 50 ms and calls `stop` in between: that
  *           is how the control thread, a signal or a lost member ends it. While polling, the mesh
- *           sends a beat on each member's stream four times a second, and reports to `polled` which
- *           members it received messages from: if two peers poll without a pause and their beats do
- *           not arrive, the stream passes no data.
+ *           sends a beat on each member's stream four times a second (less often to more than
+ *           eight), and reports to `polled` which members it received messages from: if two peers
+ *           poll without a pause and their beats do not arrive, the stream passes no data.
  * Errors    A stream that breaks, or brings a damaged chunk, is reported to `down`. When that may
  *           lose work of the generation, `stop` should soon return the reason; otherwise
  *           UNAVAILABLE names the member after 2 s. Streams are dialed again without end, at most

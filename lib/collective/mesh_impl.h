@@ -61,7 +61,8 @@ struct qr_mesh {
     int64_t progress_ns;
     /* Polling of this thread. */
     struct qr_poll_report polled; /* received_ns is set at each report */
-    int64_t beat_ns;              /* time of the next beats */
+    int64_t beat_ns;              /* time of the next report, and of beats that are due */
+    int64_t beats_sent_ns, allow_bytes_ns;
 };
 
 static inline int64_t mesh_now_ns(const struct qr_mesh *m) { return qr_now_ns(m->o.clock); }

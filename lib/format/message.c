@@ -200,6 +200,8 @@ static void message_encode_heartbeat(struct message_encode_scratch *s,
     p->expected_micro_batch_ms = h->expected_micro_batch_ms;
     p->polled_ms = h->polled_ms;
     p->no_data = h->no_data;
+    p->interval_ms = h->interval_ms;
+    if (h->interval_ms > QR_MESSAGE_MAX_INTERVAL_MS) s->bad = "heartbeats' interval";
     p->common = message_encode_common(s, &h->common);
     p->n_heard = h->n_heard;
     p->heard = message_encode_names(s, h->heard, h->n_heard, "members heard");

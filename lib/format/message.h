@@ -41,6 +41,7 @@ enum {
 };
 
 #define QR_MESSAGE_MAX_AGE_MS (UINT64_C(1) << 43) /* fits int64_t in nanoseconds */
+#define QR_MESSAGE_MAX_INTERVAL_MS 10000
 
 /* A generation's id: compared by number, then index, then incarnation (as bytes). All zero means
  * none. */
@@ -139,6 +140,9 @@ struct qr_heartbeat {
     uint64_t polled_ms;
     /* Bit i: no data passes between the sender and index i, though control messages do */
     uint64_t no_data;
+    /* The receiver gets the next one within this time, at most QR_MESSAGE_MAX_INTERVAL_MS; 0: not
+     * stated */
+    uint32_t interval_ms;
     struct qr_common common;
 };
 struct qr_propose {

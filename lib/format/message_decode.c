@@ -199,6 +199,8 @@ static enum qr_code message_decode_heartbeat(const Qring__Heartbeat *p, struct q
     h->expected_micro_batch_ms = p->expected_micro_batch_ms;
     QR_TRY(message_decode_number(p->polled_ms, &h->polled_ms, err));
     h->no_data = p->no_data;
+    if (p->interval_ms > QR_MESSAGE_MAX_INTERVAL_MS) REJECT("heartbeats' interval: out of range");
+    h->interval_ms = p->interval_ms;
     QR_TRY(message_decode_common(p->common, &h->common, err));
     return message_decode_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }

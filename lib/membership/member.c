@@ -134,6 +134,7 @@ static void member_on_heartbeat(struct qr_member *m, uint32_t from, const struct
     uint64_t no_data = p->beat.no_data;
     p->beat = *h;
     p->beat_ns = m->now_ns;
+    if (qr_gen_id_compare(&h->active, &m->generation.begin.id) == 0) p->has_begun = true;
     member_reports_changed(m, from);
     if (h->active.number) p->worked_ns = m->now_ns;
     member_on_no_data(m, from, no_data, h->no_data);
@@ -244,20 +245,15 @@ static void on_message(struct qr_member *m, const struct qr_member_event *e) {
 
 /* ---- time ---- */
 
-/* Five heartbeats. The limit after which the connection is dropped is 16 heartbeats, or 20 while
- * forming. */
-static int64_t silence_limit_ns(const struct qr_member *m) {
-    return QR_MEMBER_TIMEOUT_NS + 5 * member_forming_ns(m);
-}
-static int64_t drop_limit_ns(const struct qr_member *m) {
-    return GIVE_UP_NS + 20 * member_forming_ns(m);
-}
-
 /* The peer may only lack processor time, so its connection stays: a new handshake costs more. */
 static void mark_silent(struct qr_member *m, uint32_t i, int64_t quiet_ns) {
     struct peer *p = &m->peer[i];
-    member_dropped(m, p);
-    p->fell_silent = p->silent = true;
+    /* The leader may have noticed it first, and begun a generation without it: one drop. */
+    if (p->dropped_ns < p->received_ns) {
+        member_dropped(m, p);
+        p->fell_silent = true;
+    }
+    p->silent = true;
     snprintf(m->text, sizeof m->text, "silent for %.2f s", (double)quiet_ns / 1e9);
     member_peer_lost(m, i, m->text);
 }
@@ -280,8 +276,9 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     if (!p->connected) return;
     member_check_data(m, i);
     int64_t quiet = m->now_ns - p->received_ns;
-    if (quiet >= silence_limit_ns(m) && !p->silent) mark_silent(m, i, quiet);
-    if (quiet >= drop_limit_ns(m)) drop_silent_peer(m, i);
+    int64_t silence_ns = member_silence_ns(m, i);
+    if (quiet >= silence_ns && !p->silent) mark_silent(m, i, quiet);
+    if (quiet >= GIVE_UP_SILENCES(silence_ns)) drop_silent_peer(m, i);
     if (p->silent) return;
     if (!m->active || !member_in_generation(m, i) || p->gone || m->ending) return;
     int64_t limit = (int64_t)p->beat.expected_micro_batch_ms > FROZEN_NS / MS(1) / 5
@@ -331,16 +328,17 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
     int64_t at = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     if (m->over || !m->started) return at;
     lower_deadline(&at, m->beat_ns);
-    int64_t given_up_ns = drop_limit_ns(m), silent_ns = silence_limit_ns(m);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
         lower_deadline(&at, member_dial_due_ns(m, i));
+        int64_t silence_ns = p->connected ? member_silence_ns(m, i) : 0;
         if (p->connected)
-            lower_deadline(&at, p->received_ns + (p->silent ? given_up_ns : silent_ns));
+            lower_deadline(&at, p->received_ns +
+                                    (p->silent ? GIVE_UP_SILENCES(silence_ns) : silence_ns));
         int64_t settled_ns = p->data_broken_ns + DATA_SETTLE_NS;
         if (p->data_broken_ns && settled_ns > m->now_ns) lower_deadline(&at, settled_ns);
     }
-    if (m->pending.on) lower_deadline(&at, m->pending.sent_ns + PROMISE_WAIT_NS);
+    if (m->pending.on) lower_deadline(&at, m->pending.sent_ns + member_promise_wait_ns(m));
     if (m->backoff_until_ns > m->now_ns) lower_deadline(&at, m->backoff_until_ns);
     if (m->ending) lower_deadline(&at, m->end_ns + GOODBYES_NS);
     if (!m->formed && m->start_ns + m->opt.form_timeout_ns > m->now_ns)

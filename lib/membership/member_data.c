@@ -41,7 +41,7 @@ static void abandon_stream(struct qr_member *m, uint32_t i) {
     data_set_state(m, &m->peer[i], DATA_BAD);
     if (m->active && member_in_generation(m, i)) m->need_new = true;
     member_emit(m, .kind = QR_ACT_RENEW_DATA, .index = i, .silent = true);
-    member_heartbeats(m);
+    member_heartbeats_now(m);
 }
 
 void member_data_renew(struct qr_member *m, uint32_t i) {

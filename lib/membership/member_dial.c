@@ -33,7 +33,7 @@ static void dial_start(struct qr_member *m, uint32_t i, bool by_hint) {
 
 /* Handshakes take longer while many peers connect. */
 static int64_t dial_wait_ns(const struct qr_member *m, int64_t wait_ns) {
-    return wait_ns + 5 * member_forming_ns(m);
+    return wait_ns + (m->formed ? 0 : member_n_further(m) * DIAL_GAP_NS);
 }
 
 static void dial_schedule(struct qr_member *m, uint32_t i, int64_t wait_ns) {

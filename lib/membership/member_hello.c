@@ -231,6 +231,7 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
     p->silent = false;
     p->conn = c->id;
     p->received_ns = m->now_ns;
+    p->sent_ns = p->due_ns = 0;
     p->data_port = h->data_port;
     p->accepted_ns = m->now_ns;
     memcpy(p->host, c->host, sizeof p->host);
@@ -242,7 +243,7 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
         p->known = true;
         p->server = h->server;
         p->gone = p->frozen = false;
-        p->silent_until_ns = p->worked_ns = 0;
+        p->unpromised_ns = p->worked_ns = 0;
         p->turns_ns = m->now_ns;
         memcpy(p->incarnation, h->incarnation, QR_INCARNATION_BYTES);
         memset(&p->beat, 0, sizeof p->beat);

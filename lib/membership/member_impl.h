@@ -16,6 +16,7 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
 #define HELLO_WAIT_NS MS(2000)     /* time limit for the first hello */
 #define REDIAL_NS MS(1000)         /* after a rejection */
 #define DIAL_AFTER_NS MS(1000)     /* then the lower index dials too */
+#define DIAL_GAP_NS MS(40)         /* ... later for each further peer, until a generation begins */
 #define DIAL_NS MS(3000)           /* length of a limited dial */
 #define DIAL_AGAIN_NS MS(30000)    /* longest wait between two dials */
 #define CROSSING_NS MS(2000)       /* two dials of one pair that cross */
@@ -34,20 +35,21 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
 /* Usually the process has exited, and its control connection breaks a moment later. */
 #define DATA_SETTLE_NS MS(30)
 #define SILENT_NS MS(1600) /* six beats on a data stream */
-/* Rule 1: with up to FEW_PEERS peers every change is sent at once; with more, changes wait this
- * time for each further peer. Before the first generation heartbeats are delayed too, to at most
- * 0.7 s. */
-#define FEW_PEERS 8
+/* Rule 1: with up to QR_FEW_PEERS peers every change is sent at once, a heartbeat each 250 ms.
+ * Each further peer delays changes by CHANGE_GAP_NS, and by HEARTBEAT_GAP_NS all that two send each
+ * other of which neither leads: heartbeats to 1.13 s in a ring of 64. */
 #define CHANGE_GAP_NS MS(2)
-#define FORMING_GAP_NS MS(8)
+#define HEARTBEAT_GAP_NS MS(16)
+#define PROMISE_GAP_NS MS(4)
 #define POLLS_NS MS(500) /* a polling thread reports twice as often */
 /* A peer answers without a data stream: warn after this time. */
 #define NO_STREAM_NS MS(3000)
 /* A tick this late means that this process was not scheduled. */
 #define LATE_TICK_NS MS(50)
 #define STALL_NS MS(500) /* then also log a warning */
-/* After this silence the connection is dropped; keeping it until then costs nothing. */
-#define GIVE_UP_NS MS(4000)
+/* After 16 heartbeats without a message the connection is dropped; keeping it until then costs
+ * nothing. */
+#define GIVE_UP_SILENCES(silence_ns) ((silence_ns)*16 / 5)
 
 enum conn_state { CONN_FREE, CONN_NEW, CONN_PEER, CONN_MISMATCH };
 struct member_conn {
@@ -80,7 +82,7 @@ enum data_state { DATA_NONE, DATA_UP, DATA_BROKEN, DATA_BAD };
 struct peer {
     bool known; /* accepted once: incarnation is valid */
     bool connected;
-    bool silent; /* connected, but no message for QR_MEMBER_TIMEOUT_NS */
+    bool silent; /* connected, but no message for five heartbeats */
     bool gone;   /* sent a goodbye */
     bool failed; /* gone with a permanent error */
     bool server; /* parameter server, as that incarnation */
@@ -91,8 +93,10 @@ struct peer {
     struct qr_heartbeat beat; /* last heartbeat, or values of the hello */
     uint64_t reaches;         /* indices in beat.heard with current incarnations */
     int64_t beat_ns;          /* arrival of beat */
+    bool has_begun;           /* it has reported the last generation as active */
+    int64_t sent_ns, due_ns;  /* the last and the next heartbeat to it */
     int64_t differs_since_ns; /* -1: does not differ */
-    int64_t silent_until_ns;  /* excluded from proposals until then */
+    int64_t unpromised_ns;    /* it did not answer a Propose in time; 0: it did */
     int64_t dropped_ns, banned_until_ns, ban_ns;
     /* Already counted as dropped when it fell silent; the Begin without it does not count again. */
     bool fell_silent;
@@ -140,7 +144,6 @@ struct qr_member {
     /* idle_ns: in no generation since then */
     int64_t now_ns, start_ns, beat_ns, newcomer_ns, idle_ns;
     int64_t promised_ns, begun_ns, look_ns; /* look_ns: next check for hints */
-    int64_t broadcast_ns;                   /* time of the last broadcast heartbeat */
     uint64_t highest, sequence, random;
     struct qr_gen_id promised;
     bool promise_exclusive;
@@ -150,6 +153,7 @@ struct qr_member {
     int64_t worked_ns;               /* when its generation worked last; 0: never */
     bool active;                     /* generation is valid and not suspended */
     struct qr_generation generation; /* the last one */
+    uint64_t members;                /* its indices */
     bool need_new;                   /* a data stream broke, or a coverage check failed */
     struct pending pending;
     int64_t backoff_until_ns;
@@ -204,12 +208,26 @@ bool member_is_established(const struct qr_member *m, uint32_t index);
 bool member_passes_data(const struct peer *p);
 /* The peer answers, over its control connection and over its data stream. */
 bool member_reaches(const struct qr_member *m, uint32_t index);
+/* Number of connected peers beyond QR_FEW_PEERS. */
+int64_t member_n_further(const struct qr_member *m);
+/* Time between two heartbeats to this peer. */
+int64_t member_interval_ns(const struct qr_member *m, uint32_t index);
+/* Five heartbeats of the peer, as it has announced them: without a message for so long it is
+ * silent. */
+int64_t member_silence_ns(const struct qr_member *m, uint32_t index);
 /* Lists the reached peers; returns their number. */
 uint32_t member_list_reached(const struct qr_member *m, struct qr_member_name *ret);
 /* Both list each other; a or b may be this worker. */
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b);
+bool member_all_linked(const struct qr_member *m,
+                       uint64_t set); /* pairwise; this worker is in it */
 /* Number of computing members in the set. */
 unsigned member_n_computing(const struct qr_member *m, uint64_t set);
+/* Within this time after a Begin the heartbeats that report it have arrived. */
+int64_t member_differs_ns(const struct qr_member *m);
+/* A member of a generation that began a moment ago, and has not reported that yet: what it sent
+ * before may still arrive. */
+bool member_is_trusted(const struct qr_member *m, uint32_t index);
 /* Update peer.reaches: after a change of this peer's beat.heard; of any incarnation. */
 void member_reports_changed(struct qr_member *m, uint32_t index);
 void member_incarnation_changed(struct qr_member *m);
@@ -219,12 +237,12 @@ uint64_t member_no_data(const struct qr_member *m);
 #define member_emit(m, ...) (m)->emit((m)->ctx, &(struct qr_member_action){__VA_ARGS__})
 void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) QR_PRINTF(3, 4);
 void member_send(struct qr_member *m, uint32_t conn); /* sends m->out */
-void member_heartbeats(struct qr_member *m);          /* builds one and sends it to all */
-/* The same for a change that each peer may cause: a large ring sends such changes together, since
- * each broadcast costs as many messages as there are peers. */
+void member_heartbeats(struct qr_member *m);          /* sends those that are due */
+/* Brings heartbeats forward after a change: those to at most eight peers are sent at once. A large
+ * ring sends changes together, since to tell all peers costs as many messages as there are peers.
+ * now: the peer that proposes does not wait. */
+void member_heartbeats_now(struct qr_member *m);
 void member_heartbeats_soon(struct qr_member *m);
-/* Extra time for waits while no generation has begun and many peers are connected. */
-int64_t member_forming_ns(const struct qr_member *m);
 /* Sends goodbyes; the machine is over. Stop and finish emit STOP and, at a Done, DONE. */
 void member_leave(struct qr_member *m, enum qr_goodbye_reason why, enum qr_code code,
                   const char *text);
@@ -306,6 +324,7 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
 void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promise *p);
 void member_on_busy(struct qr_member *m, const struct qr_busy *b);
 void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *b);
+int64_t member_promise_wait_ns(const struct qr_member *m);
 /* Proposes when rule 3 requires it; stops when the time to form is over. */
 void member_consider_proposing(struct qr_member *m);
 /* Counts a drop, by a Begin without the peer or by its silence. */

@@ -12,21 +12,14 @@ static int compare_ids(const struct qr_member *m, const struct qr_gen_id *a,
     return qr_gen_id_compare(a, b);
 }
 
-static uint64_t begin_set(const struct qr_begin *b) {
-    uint64_t set = 0;
-    for (uint32_t r = 0; r < b->n_members; r++) set |= index_bit(b->member[r].name.index);
-    return set;
-}
-
 static bool is_own_name(const struct qr_member *m, const struct qr_member_name *name) {
     return name->index == m->opt.index && is_process(m, name);
 }
 
-/* The peer reports this generation as active, or has sent no heartbeat since the generation began a
- * moment ago. */
-static bool works_in_generation(const struct qr_member *m, const struct peer *p) {
-    if (qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) == 0) return true;
-    return p->beat_ns <= m->begun_ns && m->now_ns - m->begun_ns < DIFFERS_NS;
+/* The peer reports this generation as active, or is yet to report after its Begin. */
+static bool works_in_generation(const struct qr_member *m, uint32_t i) {
+    return qr_gen_id_compare(&m->peer[i].beat.active, &m->generation.begin.id) == 0 ||
+           member_is_trusted(m, i);
 }
 
 /* All members are still linked pairwise, as the same processes, and none has promised another
@@ -36,13 +29,10 @@ static bool generation_works(const struct qr_member *m) {
     if (!m->active) return false;
     for (uint32_t r = 0; r < b->n_members; r++) {
         uint32_t i = b->member[r].name.index;
-        const struct peer *p = &m->peer[i];
         if (!is_process(m, &b->member[r].name)) return false;
-        if (i != m->opt.index && !works_in_generation(m, p)) return false;
-        for (uint32_t k = 0; k < r; k++)
-            if (!member_linked(m, i, b->member[k].name.index)) return false;
+        if (i != m->opt.index && !works_in_generation(m, i)) return false;
     }
-    return true;
+    return member_all_linked(m, m->members);
 }
 
 static bool works_in_other(const struct qr_member *m, uint32_t i) {
@@ -55,6 +45,12 @@ static bool is_linked_with_all(const struct qr_member *m, uint32_t i, uint64_t s
     return all;
 }
 
+/* It did not answer a Propose a moment ago, and has sent nothing since. */
+static bool is_unpromised(const struct qr_member *m, const struct peer *p) {
+    return p->unpromised_ns && (m->now_ns - p->unpromised_ns < QR_MEMBER_TIMEOUT_NS ||
+                                p->received_ns < p->unpromised_ns);
+}
+
 /* Greedy choice among the peers linked with this worker: each next index that is linked with all
  * already in the set; members of the last generation first, then members of another, then
  * newcomers. A working generation is the starting point: its members would reject a set that leaves
@@ -62,12 +58,12 @@ static bool is_linked_with_all(const struct qr_member *m, uint32_t i, uint64_t s
 static uint64_t find_set(const struct qr_member *m) {
     uint64_t set = 0, order[3] = {0}, me = index_bit(m->opt.index);
     bool works = generation_works(m);
-    if (works) set = begin_set(&m->generation.begin);
+    if (works) set = m->members;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
         bool kept = m->active && member_in_generation(m, i);
         if ((set | me) & index_bit(i) || !member_linked(m, m->opt.index, i) ||
-            m->now_ns < p->silent_until_ns || (!kept && m->now_ns < p->banned_until_ns))
+            is_unpromised(m, p) || (!kept && m->now_ns < p->banned_until_ns))
             continue;
         bool first = member_is_established(m, i) || m->opt.faults.newcomers_first;
         order[first ? 0 : works_in_other(m, i) ? 1 : 2] |= index_bit(i);
@@ -127,7 +123,7 @@ static void suspend_member(struct qr_member *m) {
     m->active = false;
     m->idle_ns = m->now_ns;
     member_emit(m, .kind = QR_ACT_SUSPEND);
-    member_heartbeats(m); /* Lets the others see at once that the generation no longer works. */
+    member_heartbeats_now(m); /* Lets the others see at once that the generation no longer works. */
 }
 
 static void promise_id(struct qr_member *m, const struct qr_gen_id *id) {
@@ -157,10 +153,10 @@ void member_dropped(struct qr_member *m, struct peer *p) {
 
 /* Makes this generation the active one. */
 static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
-    bool had = m->formed;
-    uint64_t set = begin_set(b);
+    uint64_t set = 0;
     struct qr_generation *g = &m->generation;
-    for (uint32_t i = 0; had && i < QR_MAX_MEMBERS; i++) {
+    for (uint32_t r = 0; r < b->n_members; r++) set |= index_bit(b->member[r].name.index);
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         struct peer *p = &m->peer[i];
         if ((set & index_bit(i)) || !member_in_generation(m, i)) continue;
         if (!p->fell_silent) member_dropped(m, p);
@@ -171,6 +167,7 @@ static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
     member_begun_common(m, b);
     g->first = all_starting(m, b);
     g->begin = *b;
+    m->members = set;
     g->id_hash = qr_gen_id_hash(&b->id);
     for (uint32_t r = 0; r < b->n_members; r++)
         if (b->member[r].name.index == m->opt.index) g->rank = r;
@@ -184,9 +181,11 @@ static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         m->peer[i].differs_since_ns = -1;
         m->peer[i].turns_ns = m->now_ns;
+        m->peer[i].has_begun = qr_gen_id_compare(&m->peer[i].beat.active, &b->id) == 0;
+        member_reports_changed(m, i);
     }
     member_emit(m, .kind = QR_ACT_BEGIN, .generation = g);
-    member_heartbeats(m);
+    member_heartbeats_now(m);
 }
 
 static void propose_begin(struct qr_member *m) {
@@ -262,6 +261,7 @@ static void propose_set(struct qr_member *m, uint64_t set) {
  * that its Begin must be lost. */
 static bool member_differs(struct qr_member *m) {
     bool yes = false;
+    int64_t within_ns = member_differs_ns(m);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         struct peer *p = &m->peer[i];
         if (!member_in_generation(m, i) || !member_reaches(m, i)) continue;
@@ -269,7 +269,7 @@ static bool member_differs(struct qr_member *m) {
                        compare_ids(m, &p->beat.promised, &m->generation.begin.id) > 0;
         if (!differs) p->differs_since_ns = -1;
         else if (p->differs_since_ns < 0) p->differs_since_ns = m->now_ns;
-        yes = yes || (differs && m->now_ns - p->differs_since_ns >= DIFFERS_NS);
+        yes = yes || (differs && m->now_ns - p->differs_since_ns >= within_ns);
     }
     return yes;
 }
@@ -278,7 +278,7 @@ static bool same_as_active(const struct qr_member *m, uint64_t set) {
     const struct qr_begin *b = &m->generation.begin;
     for (uint32_t r = 0; r < b->n_members; r++)
         if (!is_process(m, &b->member[r].name)) return false;
-    return begin_set(b) == set;
+    return m->members == set;
 }
 
 /* A member of the set was in a generation, so the next one is not the first. */
@@ -365,6 +365,10 @@ static void check_form_timeout(struct qr_member *m, uint64_t set) {
     member_stop(m, QR_DEADLINE_EXCEEDED, QR_GOODBYE_LEAVING, text);
 }
 
+int64_t member_promise_wait_ns(const struct qr_member *m) {
+    return PROMISE_WAIT_NS + member_n_further(m) * (m->formed ? PROMISE_GAP_NS : HEARTBEAT_GAP_NS);
+}
+
 /* A peer with a missing promise is gone. */
 static bool promiser_is_gone(const struct qr_member *m) {
     const struct pending *q = &m->pending;
@@ -380,12 +384,11 @@ void member_consider_proposing(struct qr_member *m) {
     struct pending *q = &m->pending;
     if (q->on && promiser_is_gone(m)) q->on = false;
     /* Propose again, without the peers that did not answer. */
-    if (q->on && m->now_ns - q->sent_ns >= PROMISE_WAIT_NS) {
+    if (q->on && m->now_ns - q->sent_ns >= member_promise_wait_ns(m)) {
         q->on = false;
         for (uint32_t r = 0; r < q->propose.n_members; r++)
             if (!(q->promised_ranks & index_bit(r)))
-                m->peer[q->propose.member[r].index].silent_until_ns =
-                    m->now_ns + QR_MEMBER_TIMEOUT_NS;
+                m->peer[q->propose.member[r].index].unpromised_ns = m->now_ns;
     }
     bool differs = m->active && member_differs(m);
     if (generation_works(m)) m->worked_ns = m->now_ns;
@@ -441,7 +444,7 @@ static const char *find_objection(const struct qr_member *m, uint32_t from,
     if (exclusive && !is_promised_to(m, from) && m->promised.index < from)
         return "a lower index was promised within the last second";
     bool works = generation_works(m);
-    uint64_t left_out = works ? begin_set(&m->generation.begin) & ~set : 0;
+    uint64_t left_out = works ? m->members & ~set : 0;
     for (; left_out; left_out &= left_out - 1)
         if (member_linked(m, m->opt.index, (uint32_t)__builtin_ctzll(left_out)))
             return "a reachable member of the generation is left out";
@@ -462,6 +465,8 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
     if (p->id.number > m->highest) m->highest = p->id.number;
     uint64_t set = 0;
     for (uint32_t k = 0; k < p->n_members; k++) set |= index_bit(p->member[k].index);
+    /* A member leaves out others that it has lost: in a large ring its heartbeat may come later. */
+    if (member_is_established(m, from)) m->peer[from].reaches &= set | ~m->members;
     const char *why = member_mismatched(m) && !any_was_member(m, set)
                           ? "a worker with other settings answers"
                           : find_objection(m, from, p, set);

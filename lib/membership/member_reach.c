@@ -18,20 +18,15 @@ const char *qr_member_peer_text(struct qr_member *m, uint32_t index) {
     return m->peer_text;
 }
 
-static const struct qr_member_name *name_in_generation(const struct qr_member *m, uint32_t index) {
-    const struct qr_begin *b = &m->generation.begin;
-    for (uint32_t r = 0; m->formed && r < b->n_members; r++)
-        if (b->member[r].name.index == index) return &b->member[r].name;
-    return NULL;
-}
-
 bool member_in_generation(const struct qr_member *m, uint32_t index) {
-    return name_in_generation(m, index) != NULL;
+    return m->members & index_bit(index);
 }
 
 bool member_is_established(const struct qr_member *m, uint32_t index) {
-    const struct qr_member_name *name = name_in_generation(m, index);
-    return name && is_process(m, name);
+    const struct qr_begin *b = &m->generation.begin;
+    for (uint32_t r = 0; member_in_generation(m, index) && r < b->n_members; r++)
+        if (b->member[r].name.index == index) return is_process(m, &b->member[r].name);
+    return false;
 }
 
 struct member_conn *member_conn(struct qr_member *m, uint32_t id) {
@@ -50,6 +45,27 @@ bool member_reaches(const struct qr_member *m, uint32_t index) {
            (member_passes_data(p) || m->opt.faults.control_is_enough);
 }
 
+int64_t member_n_further(const struct qr_member *m) {
+    int64_t n = -QR_FEW_PEERS;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) n += m->peer[i].connected;
+    return n > 0 ? n : 0;
+}
+
+int64_t member_interval_ns(const struct qr_member *m, uint32_t index) {
+    const struct peer *p = &m->peer[index];
+    uint32_t leader = m->generation.begin.member[0].name.index;
+    bool leads = m->formed && (leader == index || leader == m->opt.index);
+    /* A program from before the intervals takes five times 250 ms for silence. */
+    bool is_old = p->beat.sequence && !p->beat.interval_ms;
+    int64_t further = leads || is_old ? 0 : member_n_further(m);
+    return QR_MEMBER_HEARTBEAT_NS + further * HEARTBEAT_GAP_NS;
+}
+
+int64_t member_silence_ns(const struct qr_member *m, uint32_t index) {
+    const struct peer *p = &m->peer[index];
+    return 5 * (p->beat.interval_ms ? MS(p->beat.interval_ms) : member_interval_ns(m, index));
+}
+
 uint32_t member_list_reached(const struct qr_member *m, struct qr_member_name *ret) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
@@ -65,6 +81,16 @@ static bool lists_peer(const struct qr_member *m, uint32_t a, uint32_t b) {
     return m->peer[a].reaches & index_bit(b);
 }
 
+bool member_all_linked(const struct qr_member *m, uint64_t set) {
+    bool all = true;
+    for (uint64_t rest = set; rest && all; rest &= rest - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(rest);
+        bool here = i == m->opt.index;
+        all = here ? true : member_reaches(m, i) && !(set & ~m->peer[i].reaches & ~index_bit(i));
+    }
+    return all;
+}
+
 static uint64_t reported_peers(const struct qr_member *m, const struct qr_heartbeat *h) {
     uint64_t set = 0;
     for (uint32_t i = 0; i < h->n_heard; i++)
@@ -72,8 +98,22 @@ static uint64_t reported_peers(const struct qr_member *m, const struct qr_heartb
     return set;
 }
 
+int64_t member_differs_ns(const struct qr_member *m) {
+    return DIFFERS_NS + member_n_further(m) * HEARTBEAT_GAP_NS;
+}
+
+bool member_is_trusted(const struct qr_member *m, uint32_t index) {
+    const struct peer *p = &m->peer[index];
+    return m->active && member_is_established(m, index) && !p->has_begun &&
+           m->now_ns - m->begun_ns < member_differs_ns(m) &&
+           qr_gen_id_compare(&p->beat.promised, &m->generation.begin.id) <= 0;
+}
+
+/* The proposer may know of links of which this member has not been told yet. */
 void member_reports_changed(struct qr_member *m, uint32_t index) {
-    m->peer[index].reaches = reported_peers(m, &m->peer[index].beat);
+    struct peer *p = &m->peer[index];
+    p->reaches = reported_peers(m, &p->beat);
+    if (member_is_trusted(m, index)) p->reaches |= m->members;
 }
 
 void member_incarnation_changed(struct qr_member *m) {

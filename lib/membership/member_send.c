@@ -50,29 +50,43 @@ static void build_heartbeat(struct qr_member *m) {
     if (m->formed) h->common = m->common;
 }
 
-static int64_t count_beyond_few(const struct qr_member *m) {
-    int64_t n = -FEW_PEERS;
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) n += m->peer[i].connected;
-    return n > 0 ? n : 0;
-}
-
-int64_t member_forming_ns(const struct qr_member *m) {
-    return m->formed ? 0 : count_beyond_few(m) * FORMING_GAP_NS;
-}
-
 void member_heartbeats(struct qr_member *m) {
-    build_heartbeat(m);
-    m->broadcast_ns = m->now_ns;
-    m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS + member_forming_ns(m);
-    broadcast(m);
+    bool is_built = false;
+    m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        struct peer *p = &m->peer[i];
+        if (!p->connected) continue;
+        if (m->now_ns >= p->due_ns) {
+            int64_t interval_ns = member_interval_ns(m, i);
+            if (!is_built) build_heartbeat(m);
+            is_built = true;
+            m->out.heartbeat.interval_ms = (uint32_t)(interval_ns / MS(1));
+            p->sent_ns = m->now_ns;
+            p->due_ns = m->now_ns + interval_ns;
+            member_send(m, p->conn);
+        }
+        if (p->due_ns < m->beat_ns) m->beat_ns = p->due_ns;
+    }
 }
 
-void member_heartbeats_soon(struct qr_member *m) {
-    int64_t at_ns =
-        m->broadcast_ns + count_beyond_few(m) * CHANGE_GAP_NS + member_forming_ns(m) / 2;
-    if (m->now_ns >= at_ns) member_heartbeats(m);
-    else if (at_ns < m->beat_ns) m->beat_ns = at_ns;
+/* Of the peers that answer, the lowest proposes: it is told first. */
+static void bring_heartbeats_forward(struct qr_member *m, bool at_once) {
+    int64_t further = member_n_further(m);
+    uint32_t lowest = 0;
+    while (lowest < m->opt.index && !is_responding(&m->peer[lowest])) lowest++;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        struct peer *p = &m->peer[i];
+        int64_t gap_ns = CHANGE_GAP_NS + (i == lowest ? 0 : HEARTBEAT_GAP_NS),
+                at_ns = at_once && i == lowest ? m->now_ns : p->sent_ns + further * gap_ns;
+        if (!p->connected) continue;
+        if (at_ns < p->due_ns) p->due_ns = at_ns;
+        if (p->due_ns < m->beat_ns) m->beat_ns = p->due_ns;
+    }
+    if (m->now_ns >= m->beat_ns) member_heartbeats(m);
 }
+
+void member_heartbeats_now(struct qr_member *m) { bring_heartbeats_forward(m, true); }
+void member_heartbeats_soon(struct qr_member *m) { bring_heartbeats_forward(m, false); }
 
 /* ---- leaving ---- */
 void member_leave(struct qr_member *m, enum qr_goodbye_reason why, enum qr_code code,

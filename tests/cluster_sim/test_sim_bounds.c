@@ -1,8 +1,10 @@
 /* The bounds of the fault table on virtual time, with whole workers: how soon a loss is named, how
  * long training pauses, what a bad network costs. Every committed step is compared with the
  * undisturbed run's, as in test_sim_whole. WORLDS=n: so many worlds for each row (10). */
+#define MAX_NODES 24
 #include "tests/cluster_sim/whole_world.h"
 
+enum { FEW = 8 }; /* workers of a small ring */
 static struct whole world;
 static unsigned n_worlds = 10;
 static long clock_reads[2]; /* of the wall, of the monotonic clock, by workers */
@@ -94,8 +96,16 @@ static void lose(struct whole *w, unsigned set, enum how how) {
         for (unsigned k = 0; k < w->n && how == CUT_OFF; k++) cut(x, &w->node[k], true);
     }
 }
-/* The first step that a survivor tells after it has named somebody: those that were under way may
- * pass before. */
+/* When this survivor has named a loss; in a large ring the leader names it for all. */
+static int64_t named_ns(const struct whole *w, const struct node *x) {
+    int64_t first_ns = INT64_MAX;
+    if (w->n <= FEW) return x->named_ns;
+    for (unsigned i = 0; i < w->n; i++)
+        if (w->node[i].named_ns) sooner(&first_ns, w->node[i].named_ns);
+    return first_ns == INT64_MAX ? 0 : first_ns;
+}
+/* The first step that a survivor tells after a loss was named: those that were under way may pass
+ * before. */
 static void time_loss(struct whole *w, struct loss *ret) {
     int64_t at_ns = now_of(w), first_ns[MAX_NODES] = {0}, until_ns = at_ns + 4 * QR_SECOND;
     bool all = false;
@@ -104,7 +114,7 @@ static void time_loss(struct whole *w, struct loss *ret) {
         all = true;
         for (unsigned i = 0; i < w->n; i++) {
             const struct node *x = &w->node[i];
-            if (x->named_ns && x->reported_ns > x->named_ns && !first_ns[i])
+            if (named_ns(w, x) && x->reported_ns > named_ns(w, x) && !first_ns[i])
                 first_ns[i] = x->reported_ns;
             all = all && ((w->victims >> i & 1) || first_ns[i]);
         }
@@ -112,10 +122,10 @@ static void time_loss(struct whole *w, struct loss *ret) {
     for (unsigned i = 0; i < w->n; i++) {
         const struct node *x = &w->node[i];
         if (w->victims >> i & 1) continue;
-        if (!x->named_ns || !first_ns[i])
+        if (!named_ns(w, x) || !first_ns[i])
             broken(w, x, "a loss is named, and training goes on",
-                   x->named_ns ? "it does not" : "it is not");
-        worst(&ret->named_ns, x->named_ns - at_ns);
+                   named_ns(w, x) ? "it does not" : "it is not");
+        worst(&ret->named_ns, named_ns(w, x) - at_ns);
         worst(&ret->on_ns, first_ns[i] - at_ns);
     }
 }
@@ -142,6 +152,36 @@ static void test_losses(void) {
     row("5: SIGSTOP: next step after", stopped.on_ns, 2.0);
     row("9: cut off both ways: named after", off.named_ns, 1.5);
     row("9: cut off both ways: next step after", off.on_ns, 2.0);
+}
+/* Most pairs send each other heartbeats less often than the leader does. */
+static void test_large_ring(void) {
+    static const struct {
+        unsigned set;
+        enum how how;
+        const char *what;
+        double bound_s;
+    } rows[] = {
+        {1u << 13, KILLED, "1: SIGKILL of one of 24: next step after", 1.0},
+        {1u << 13, STOPPED, "5: SIGSTOP of one of 24: next step after", 2.0},
+        {1u << 0, STOPPED, "5: SIGSTOP of the leader of 24: next step after", 2.0},
+        {1u << 0 | 1u << 13, STOPPED, "5: SIGSTOP of the leader and another: next step after", 2.0},
+        {1u << 13, CUT_OFF, "9: one of 24 cut off both ways: next step after", 2.0},
+    };
+    int64_t named_ns = 0;
+    for (size_t k = 0; k < COUNT(rows); k++) {
+        struct loss l = {0};
+        for (uint64_t seed = 1; seed <= n_worlds / 4 + 1; seed++) {
+            struct whole *w = begin(seed, MAX_NODES);
+            await_together(w, w->n, 10 * QR_SECOND);
+            run_until(w, now_of(w) + dice_ns(w, 3 * QR_SECOND));
+            lose(w, rows[k].set, rows[k].how);
+            time_loss(w, &l);
+            finish(w);
+        }
+        worst(&named_ns, l.named_ns);
+        row(rows[k].what, l.on_ns, rows[k].bound_s);
+    }
+    row("a loss of 24 is named after", named_ns, 1.5);
 }
 /* Stopped for 0.2 s: nobody notices. For longer: it comes back as who it was. */
 static void test_stops(void) {
@@ -340,7 +380,7 @@ static void test_scaling(void) {
     static const unsigned sizes[] = {2, 8, 3, 1, 5};
     int64_t pause_ns[COUNT(sizes)] = {0};
     for (uint64_t seed = 1; seed <= n_worlds; seed++) {
-        struct whole *w = begin(seed, MAX_NODES);
+        struct whole *w = begin(seed, FEW);
         w->store = (struct store){.on = true, .cloud = seed % 2};
         w->every_steps = 10;
         w->form_ns = QR_SECOND;
@@ -407,10 +447,11 @@ static void test_busy_machine(void) {
 }
 /* Too slow a machine from the start, for 20 s: nobody leaves, and when there is processor again the
  * ring is whole soon. */
-static void test_starved_machine(void) {
+static void test_starved_machine(unsigned n) {
+    char what[80];
     int64_t worst_ns = 0;
     for (uint64_t seed = 1; seed <= n_worlds; seed++) {
-        struct whole *w = begin(seed, MAX_NODES);
+        struct whole *w = begin(seed, n);
         w->late_ns = MS(1500);
         run_until(w, now_of(w) + 20 * QR_SECOND);
         w->late_ns = 0;
@@ -419,7 +460,9 @@ static void test_starved_machine(void) {
         worst(&worst_ns, now_of(w) - at_ns);
         finish(w);
     }
-    row("38: every thread up to 1.5 s late for 20 s, the ring is whole after", worst_ns, 5);
+    snprintf(what, sizeof what, "38: every thread up to 1.5 s late for 20 s, %u are whole after",
+             n);
+    row(what, worst_ns, 5);
 }
 
 int main(void) {
@@ -427,6 +470,7 @@ int main(void) {
     if (worlds) n_worlds = (unsigned)strtoul(worlds, NULL, 10);
     find_truth(1500);
     test_losses();
+    test_large_ring();
     test_stops();
     test_one_way();
     test_halves();
@@ -437,7 +481,8 @@ int main(void) {
     test_scaling();
     test_clock_jumps();
     test_busy_machine();
-    test_starved_machine();
+    test_starved_machine(FEW);
+    test_starved_machine(MAX_NODES);
     free_truth();
     return t_end();
 }

@@ -31,7 +31,10 @@
 #include "train/train.h"
 
 enum { MAX_INSTANT = 200000 }; /* turns of all at one instant: more, and time stands still */
-enum { MAX_NODES = 8, MAX_LIVES = 100, STACK_BYTES = 512 << 10, MAX_SAID = 700, MAX_SENT = 64 };
+#ifndef MAX_NODES
+enum { MAX_NODES = 8 };
+#endif
+enum { MAX_LIVES = 100, STACK_BYTES = 512 << 10, MAX_SAID = 700, MAX_SENT = 64 };
 #define MS(n) ((int64_t)(n)*1000000)
 
 /* Bugs that are planted here; the smaller bits are planted.h's. */

@@ -92,6 +92,9 @@ static void test_kinds(void) {
                                          .expected_micro_batch_ms = 20,
                                          .n_heard = 1,
                                          .heard = {{.index = 5}},
+                                         .polled_ms = 700,
+                                         .no_data = 1ull << 63,
+                                         .interval_ms = QR_MESSAGE_MAX_INTERVAL_MS,
                                          .common = {3, 2, 1, 9}};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     memset(&in, 0, sizeof in);
@@ -148,6 +151,9 @@ static void test_encode_limits(void) {
     fill_begin(), in.begin.common.allreduce = 5, refused("settings in common");
     fill_begin(), in.begin.common.min_workers = 65, refused("settings in common");
     fill_begin(), in.begin.common.epochs++, refused("settings in common");
+    in.kind = QR_MESSAGE_HEARTBEAT;
+    in.heartbeat = (struct qr_heartbeat){.interval_ms = QR_MESSAGE_MAX_INTERVAL_MS + 1};
+    refused("heartbeats' interval");
     fill_addresses(), in.addresses.n = 65, refused("addresses");
     in.addresses.n = 0, refused("addresses");
     fill_addresses(), strcpy(in.addresses.at[5], "localhost:22"), refused("addresses");
@@ -177,6 +183,10 @@ static void test_decode_limits(void) {
          "0123456789abcdef"
          "\xa2\x01\x02\x08\x05",
          "settings in common: out of range");
+    LIES("\x1a\x16\x12\x10"
+         "0123456789abcdef"
+         "\x90\x01\x91\x4e",
+         "heartbeats' interval: out of range");
     LIES("\xff\xff\xff", "not a protobuf message");
     LIES("\x72\x01x", "unknown kind");
     char *big = qr_xcalloc(1, 70000);

@@ -11,11 +11,16 @@ static char names[N][8];
 static const char *peers[N];
 static struct qr_member *m;
 static int64_t now_ns;
-static unsigned n_heartbeats, n_dials, n_silent, n_closed;
+static unsigned n_heartbeats, n_dials, n_silent, n_closed, n_begun, n_suspended;
+static unsigned heartbeats[N]; /* by connection, which is the peer's index, or N for 0 */
 
 static void emit(void *ctx, const struct qr_member_action *a) {
     (void)ctx;
-    n_heartbeats += a->kind == QR_ACT_SEND && a->message->kind == QR_MESSAGE_HEARTBEAT;
+    bool heartbeat = a->kind == QR_ACT_SEND && a->message->kind == QR_MESSAGE_HEARTBEAT;
+    n_heartbeats += heartbeat;
+    heartbeats[a->conn % N] += heartbeat;
+    n_begun += a->kind == QR_ACT_BEGIN;
+    n_suspended += a->kind == QR_ACT_SUSPEND;
     n_dials += a->kind == QR_ACT_DIAL;
     n_closed += a->kind == QR_ACT_CLOSE;
     n_silent += a->kind == QR_ACT_LOG && strstr(a->text, "silent for");
@@ -34,9 +39,11 @@ static void start(uint32_t index) {
     qr_member_free(m);
     m = qr_member_new(&o, emit, NULL);
     now_ns = QR_SECOND;
-    n_heartbeats = n_dials = n_silent = n_closed = 0;
+    n_heartbeats = n_dials = n_silent = n_closed = n_begun = n_suspended = 0;
     handle(m, .kind = QR_EVENT_START);
 }
+
+static uint32_t conn_of(uint32_t index) { return index ? index : N; }
 
 static void hello(uint32_t index) {
     struct qr_message *msg = qr_xcalloc(1, sizeof *msg);
@@ -47,8 +54,8 @@ static void hello(uint32_t index) {
                                    .run = "r",
                                    .index = index,
                                    .incarnation = {1, (uint8_t)index}};
-    handle(m, .kind = QR_EVENT_UP, .conn = index);
-    handle(m, .kind = QR_EVENT_MESSAGE, .conn = index, .message = msg);
+    handle(m, .kind = QR_EVENT_UP, .conn = conn_of(index));
+    handle(m, .kind = QR_EVENT_MESSAGE, .conn = conn_of(index), .message = msg);
     free(msg);
 }
 
@@ -96,15 +103,16 @@ static void test_own_lateness_is_no_silence(void) {
     CHECK(n_silent == 0 && n_closed == 0, "%u silent, %u closed", n_silent, n_closed);
     pass(QR_SECOND); /* in time again */
     CHECK(n_silent == 0, "%u silent", n_silent);
-    /* 1.25 s and 4 s, and five and twenty times 8 ms for each peer beyond eight */
-    pass(1100 * QR_MS);
+    /* 5 and 16 heartbeats of 618 ms */
+    pass(2000 * QR_MS);
     CHECK(n_silent == 0, "%u silent", n_silent);
-    pass(400 * QR_MS);
+    pass(200 * QR_MS);
     CHECK(n_silent == N - 1 && n_closed == 0, "%u silent, %u closed", n_silent, n_closed);
-    pass(6 * QR_SECOND);
+    pass(7 * QR_SECOND);
     CHECK(n_closed == N - 1, "%u closed", n_closed);
 }
-/* Before the first generation: 31 peers, 23 beyond eight. */
+
+/* Before the first generation: 31 peers, 23 beyond eight, 250 + 23 * 16 ms. */
 static void test_heartbeats_of_a_large_ring_that_forms(void) {
     start(0);
     for (uint32_t i = 1; i < N; i++) hello(i);
@@ -114,9 +122,100 @@ static void test_heartbeats_of_a_large_ring_that_forms(void) {
         for (uint32_t k = 1; k < N; k++)
             handle(m, .kind = QR_EVENT_MESSAGE, .conn = k,
                    .message = &(struct qr_message){.kind = QR_MESSAGE_BUSY});
-        pass(434 * QR_MS);
+        pass(618 * QR_MS);
     }
     CHECK(n_heartbeats - had == 10 * (N - 1), "%u heartbeats in ten turns", n_heartbeats - had);
+}
+
+static void send(uint32_t from, const struct qr_message *msg) {
+    handle(m, .kind = QR_EVENT_MESSAGE, .conn = conn_of(from), .message = msg);
+}
+
+static void send_heartbeat(uint32_t from, uint32_t interval_ms) {
+    static struct qr_message msg;
+    static uint64_t sequence;
+    struct qr_heartbeat *h = &msg.heartbeat;
+    msg.kind = QR_MESSAGE_HEARTBEAT;
+    *h = (struct qr_heartbeat){.sequence = ++sequence,
+                               .incarnation = {1, (uint8_t)from},
+                               .active = {1, 0, {1, 0}},
+                               .promised = {1, 0, {1, 0}},
+                               .phase = QR_PHASE_MEMBER,
+                               .interval_ms = interval_ms};
+    for (uint32_t i = 0; i < N; i++) {
+        if (i == from) continue;
+        h->heard[h->n_heard].index = i;
+        h->heard[h->n_heard++].incarnation[0] = 1;
+        if (i != 5) h->heard[h->n_heard - 1].incarnation[1] = (uint8_t)i;
+    }
+    send(from, &msg);
+}
+
+/* Worker 5 in a generation of 32 that worker 0 leads. No peer has told it of a link yet: the Begin
+ * says that there are all. */
+static void begin_generation(void) {
+    static struct qr_message propose = {.kind = QR_MESSAGE_PROPOSE},
+                             begun = {.kind = QR_MESSAGE_BEGIN};
+    const struct qr_gen_id id = {1, 0, {1, 0}};
+    start(5);
+    for (uint32_t i = 0; i < N; i++)
+        if (i != 5) hello(i);
+    for (uint32_t i = 0; i < N; i++)
+        if (i != 5)
+            handle(m, .kind = QR_EVENT_DATA_UP, .index = i,
+                   .incarnation = (uint8_t[QR_INCARNATION_BYTES]){1, (uint8_t)i});
+    propose.propose.id = begun.begin.id = id;
+    propose.propose.n_members = begun.begin.n_members = N;
+    for (uint32_t i = 0; i < N; i++) {
+        struct qr_member_name name = {.index = i, .incarnation = {1, i == 5 ? 0 : (uint8_t)i}};
+        propose.propose.member[i] = name;
+        begun.begin.member[i].name = name;
+    }
+    begun.begin.common = (struct qr_common){.epochs = 1, .min_workers = N};
+    send(0, &propose);
+    send(0, &begun);
+    pass(QR_MS);
+    CHECK(n_begun == 1 && n_suspended == 0, "%u generations, %u suspended", n_begun, n_suspended);
+}
+
+/* Between two that do not lead each 618 ms, to and from the leader each 250 ms: a thousand a second
+ * in all in a ring of 32 and not four. */
+static void test_heartbeats_of_a_large_ring_that_works(void) {
+    begin_generation();
+    for (uint32_t i = 0; i < N; i++)
+        if (i != 5) send_heartbeat(i, i ? 618 : 250);
+    pass(QR_SECOND / 2);
+    memset(heartbeats, 0, sizeof heartbeats);
+    for (int k = 0; k < 40; k++) {
+        pass(250 * QR_MS);
+        send_heartbeat(0, 250);
+        for (uint32_t i = 1; i < N && k % 2; i++)
+            if (i != 5) send_heartbeat(i, 618);
+    }
+    CHECK(heartbeats[0] == 40, "%u heartbeats to the leader in 10 s", heartbeats[0]);
+    for (uint32_t i = 1; i < N; i++)
+        CHECK(i == 5 || heartbeats[i] == 16 || heartbeats[i] == 17, "%u to worker %u",
+              heartbeats[i], i);
+    CHECK(n_silent == 0 && n_begun == 1, "%u silent", n_silent);
+    /* What a peer has announced counts: workers 0 and 7 are silent after 1.25 s, the others after
+     * 3.09 s. */
+    send_heartbeat(7, 250);
+    pass(1300 * QR_MS);
+    CHECK(n_silent == 2, "%u silent", n_silent);
+    pass(1700 * QR_MS);
+    CHECK(n_silent == 2, "%u silent", n_silent);
+    pass(200 * QR_MS);
+    CHECK(n_silent == N - 1, "%u silent", n_silent);
+}
+
+/* A peer from before the intervals takes 1.25 s for silence. */
+static void test_heartbeats_to_an_old_program(void) {
+    begin_generation();
+    send_heartbeat(7, 0);
+    pass(QR_SECOND);
+    memset(heartbeats, 0, sizeof heartbeats);
+    pass(QR_SECOND);
+    CHECK(heartbeats[7] == 4 && heartbeats[8] <= 2, "%u and %u", heartbeats[7], heartbeats[8]);
 }
 
 /* Addresses that a peer tells are dialed at the settings' port alone, and once a second for each
@@ -148,6 +247,8 @@ int main(void) {
     test_dials_after_the_newcomers();
     test_own_lateness_is_no_silence();
     test_heartbeats_of_a_large_ring_that_forms();
+    test_heartbeats_of_a_large_ring_that_works();
+    test_heartbeats_to_an_old_program();
     test_told_addresses_are_bounded();
     qr_member_free(m);
     return t_end();
