@@ -17,10 +17,11 @@
 enum { MAX_CHECKS = 10, MAX_CHECKS_WIDE = 30 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define RENEW_NS QR_SECOND
-/* Number of concurrent attempts: with more, each handshake takes longer and none ends sooner. An
- * attempt that takes more than twice as long as the last successful one, and at least 1 s, no
- * longer counts, for example because its packets are dropped. */
-enum { MAX_CONNECTING = 4 };
+/* Number of concurrent attempts: with more, each handshake takes longer and none ends sooner. On a
+ * machine with many workers their handshakes would take longer than an attempt may. An attempt that
+ * takes more than twice as long as the last successful one, and at least 1 s, no longer counts, for
+ * example because its packets are dropped; before the first success, after 3 s. */
+enum { MAX_CONNECTING = 2 };
 #define TURN_NS QR_SECOND
 #define TURN_MAX_NS (10 * QR_SECOND)
 #define TURN_CHECK_NS (20 * INT64_C(1000000)) /* interval of checks for a free turn */
@@ -165,7 +166,8 @@ static void renew_channel(struct grpc_link *g, struct dial *d) {
 
 static unsigned count_connecting(const struct grpc_link *g, int64_t now_ns) {
     unsigned n = 0;
-    int64_t turn_ns = 2 * g->took_ns < TURN_NS       ? TURN_NS
+    int64_t turn_ns = !g->took_ns                    ? ATTEMPT_NS
+                      : 2 * g->took_ns < TURN_NS     ? TURN_NS
                       : 2 * g->took_ns > TURN_MAX_NS ? TURN_MAX_NS
                                                      : 2 * g->took_ns;
     for (const struct dial *d = g->dials; d; d = d->next)
