@@ -114,7 +114,10 @@ static pid_t large_fork(unsigned n, uint32_t index, const struct tls_dir *dir, i
     w.code = large_work(n, index, tls, &w, &g, &err);
     snprintf(w.text, sizeof w.text, "%.190s", err.msg);
     if (write(p[1], &w, sizeof w) != (ssize_t)sizeof w) _exit(9);
-    for (;;) pause(); /* a member that left would keep the others from forming */
+    /* The others may need another generation, and a member that left would keep them from it. */
+    struct qr_group_start next;
+    while (w.code == QR_OK && qr_group_join(g, &next, &err) == QR_OK) continue;
+    for (;;) pause();
 }
 
 /* Since they began. */
