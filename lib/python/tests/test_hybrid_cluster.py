@@ -46,11 +46,13 @@ class Pod:
             data = fake.of("secrets", source["secret"]["name"])["data"][item["key"]]
             (self.parts / item["path"]).write_bytes(base64.b64decode(data))
         lines = [
-            "import sys",
+            "import os, sys",
             "from qring import _hybrid_pod as pod",
             f"pod.PARTS, pod.JOB, pod._TICK_SECONDS = {str(self.parts)!r}, {str(self.job)!r}, 0.1",
             *(f"pod.{name} = {value}" for name, value in limits.items()),
-            "sys.exit(pod.main())",
+            "status = pod.main()",
+            "sys.stdout.flush()",
+            "os._exit(status)",
         ]
         self.path = folder / "log"
         with self.path.open("wb") as log:
@@ -235,7 +237,8 @@ def test_metrics_and_checkpoints_while_it_runs_and_a_second_pod(fake, client, tm
         return at
 
     handle = job(client, output_claim="disk")(count)(1000)
-    pod = Pod(fake, tmp_path / "one")
+    # The function ends within its own time: a busy disk holds a checkpoint up.
+    pod = Pod(fake, tmp_path / "one", _STOP_SECONDS=SECONDS)
     fake.pod(0)
     fake.status(ready=1)
     end = time.monotonic() + SECONDS
@@ -250,7 +253,7 @@ def test_metrics_and_checkpoints_while_it_runs_and_a_second_pod(fake, client, tm
     # The claim is what the second pod has of the first.
     (tmp_path / "two" / "job").mkdir(parents=True)
     (tmp_path / "one" / "job" / "out").rename(tmp_path / "two" / "job" / "out")
-    second = Pod(fake, tmp_path / "two")
+    second = Pod(fake, tmp_path / "two", _STOP_SECONDS=SECONDS)
     fake.pods.clear()
     while "checkpoints/" not in second.log():
         assert time.monotonic() < end
