@@ -61,7 +61,7 @@ static enum qr_code read_file(const struct qr_job *job, const struct qr_json *v,
     qr_auto(qr_buf_free) struct qr_buf file = {0};
     struct qr_buf excerpt = {0};
     const char *url;
-    size_t n;
+    size_t n = 0;
     QR_TRY(qr_json_known(v, where, known, sizeof known / sizeof *known, err));
     QR_TRY(qr_json_string(qr_json_get(v, "url"), path.s, &url, err));
     QR_TRY(read_input_names(qr_json_get(v, "inputs"), where, &inputs, &n, err));
