@@ -14,7 +14,6 @@
 /* Members with equal computing times differ by no more than this. */
 #define LOOK_NS (QR_MS / 5)
 #define BEAT_NS (250 * QR_MS)
-#define BEAT_GAP_NS (16 * QR_MS) /* between beats, for each peer beyond QR_FEW_PEERS */
 /* A thread that has not polled for this time was computing, stopped or not scheduled. */
 #define PAUSED_NS (500 * QR_MS)
 #define WARN_AFTER_NS (5 * QR_SECOND) /* then log the member that a reduction waits for */
@@ -201,7 +200,8 @@ static void mesh_allow_bytes(struct qr_mesh *m, size_t bytes) {
 /* Sends beats, so that the members know that these streams pass data, and reports to the group from
  * which members messages have arrived. */
 static void mesh_send_beats(struct qr_mesh *m, int64_t now) {
-    int64_t gap_ns = m->n > QR_FEW_PEERS + 1 ? (m->n - QR_FEW_PEERS - 1) * BEAT_GAP_NS : 0;
+    int64_t further = (int64_t)m->n - 1 - QR_FEW_PEERS,
+            gap_ns = further > 0 ? further * QR_PEER_GAP_MS * QR_MS : 0;
     bool is_due = now - m->beats_sent_ns >= gap_ns;
     if (is_due) m->beats_sent_ns = now;
     m->polled.allow_ns = m->allow_bytes_ns + 6 * gap_ns;

@@ -62,7 +62,8 @@ struct qr_mesh {
     /* Polling of this thread. */
     struct qr_poll_report polled; /* received_ns is set at each report */
     int64_t beat_ns;              /* time of the next report, and of beats that are due */
-    int64_t beats_sent_ns, allow_bytes_ns;
+    int64_t beats_sent_ns;        /* time of the last beats */
+    int64_t allow_bytes_ns;       /* that the expected bytes may need on a slow line */
 };
 
 static inline int64_t mesh_now_ns(const struct qr_mesh *m) { return qr_now_ns(m->o.clock); }

@@ -245,6 +245,11 @@ static void on_message(struct qr_member *m, const struct qr_member_event *e) {
 
 /* ---- time ---- */
 
+/* 16 heartbeats: then the connection is dropped. Keeping it until then costs nothing. */
+static int64_t give_up_ns(const struct qr_member *m, uint32_t i) {
+    return member_silence_ns(m, i) / 5 * 16;
+}
+
 /* The peer may only lack processor time, so its connection stays: a new handshake costs more. */
 static void mark_silent(struct qr_member *m, uint32_t i, int64_t quiet_ns) {
     struct peer *p = &m->peer[i];
@@ -276,9 +281,8 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     if (!p->connected) return;
     member_check_data(m, i);
     int64_t quiet = m->now_ns - p->received_ns;
-    int64_t silence_ns = member_silence_ns(m, i);
-    if (quiet >= silence_ns && !p->silent) mark_silent(m, i, quiet);
-    if (quiet >= GIVE_UP_SILENCES(silence_ns)) drop_silent_peer(m, i);
+    if (quiet >= member_silence_ns(m, i) && !p->silent) mark_silent(m, i, quiet);
+    if (quiet >= give_up_ns(m, i)) drop_silent_peer(m, i);
     if (p->silent) return;
     if (!m->active || !member_in_generation(m, i) || p->gone || m->ending) return;
     int64_t limit = (int64_t)p->beat.expected_micro_batch_ms > FROZEN_NS / MS(1) / 5
@@ -331,10 +335,9 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
         lower_deadline(&at, member_dial_due_ns(m, i));
-        int64_t silence_ns = p->connected ? member_silence_ns(m, i) : 0;
         if (p->connected)
             lower_deadline(&at, p->received_ns +
-                                    (p->silent ? GIVE_UP_SILENCES(silence_ns) : silence_ns));
+                                    (p->silent ? give_up_ns(m, i) : member_silence_ns(m, i)));
         int64_t settled_ns = p->data_broken_ns + DATA_SETTLE_NS;
         if (p->data_broken_ns && settled_ns > m->now_ns) lower_deadline(&at, settled_ns);
     }

@@ -39,7 +39,7 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
  * Each further peer delays changes by CHANGE_GAP_NS, and by HEARTBEAT_GAP_NS all that two send each
  * other of which neither leads: heartbeats to 1.13 s in a ring of 64. */
 #define CHANGE_GAP_NS MS(2)
-#define HEARTBEAT_GAP_NS MS(16)
+#define HEARTBEAT_GAP_NS MS(QR_PEER_GAP_MS)
 #define PROMISE_GAP_NS MS(4)
 #define POLLS_NS MS(500) /* a polling thread reports twice as often */
 /* A peer answers without a data stream: warn after this time. */
@@ -47,9 +47,6 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
 /* A tick this late means that this process was not scheduled. */
 #define LATE_TICK_NS MS(50)
 #define STALL_NS MS(500) /* then also log a warning */
-/* After 16 heartbeats without a message the connection is dropped; keeping it until then costs
- * nothing. */
-#define GIVE_UP_SILENCES(silence_ns) ((silence_ns)*16 / 5)
 
 enum conn_state { CONN_FREE, CONN_NEW, CONN_PEER, CONN_MISMATCH };
 struct member_conn {

@@ -85,8 +85,8 @@ bool member_all_linked(const struct qr_member *m, uint64_t set) {
     bool all = true;
     for (uint64_t rest = set; rest && all; rest &= rest - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(rest);
-        bool here = i == m->opt.index;
-        all = here ? true : member_reaches(m, i) && !(set & ~m->peer[i].reaches & ~index_bit(i));
+        uint64_t listed = m->peer[i].reaches | index_bit(i);
+        all = i == m->opt.index || (member_reaches(m, i) && !(set & ~listed));
     }
     return all;
 }
