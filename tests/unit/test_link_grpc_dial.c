@@ -69,8 +69,39 @@ static void test_mute(bool greets, int64_t bound_ns) {
     for (size_t i = 0; i < COUNT(links); i++) links[i]->ops->free(links[i]);
 }
 
+/* The time, until it is `stops`. */
+static int64_t clock_that_stops(void *stops) {
+    int64_t now_ns = qr_now_ns(&qr_clock_monotonic), stops_ns = *(int64_t *)stops;
+    return now_ns < stops_ns ? now_ns : stops_ns;
+}
+
+/* Before the first success attempts count until they end, after 3 s: a machine that is slow for all
+ * must not get more of them. The link never sees more than 2.5 s. */
+static void test_few_at_once(void) {
+    struct mute m;
+    char address[64];
+    int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + 3 * QR_SECOND,
+            stops_ns = end_ns - QR_SECOND / 2;
+    const struct qr_clock clock = {clock_that_stops, &stops_ns};
+    struct qr_link *l = qr_link_grpc_new_with_acceptor(&clock, NULL, NULL);
+    snprintf(address, sizeof address, "127.0.0.1:%u", open_mute(&m, false));
+    for (uint32_t tag = 0; tag < 20; tag++) l->ops->dial(l, tag, address);
+    while (qr_now_ns(&qr_clock_monotonic) < end_ns) {
+        struct qr_link_event e;
+        take_calls(&m);
+        l->ops->poll(l, qr_now_ns(&clock), &e);
+        usleep(1000);
+    }
+    CHECK(m.n == 2, "%u connections", m.n);
+    stops_ns = INT64_MAX;
+    close(m.listener);
+    for (unsigned i = 0; i < m.n; i++) close(m.held[i]);
+    l->ops->free(l);
+}
+
 int main(void) {
     setenv("GRPC_POLL_STRATEGY", "poll", 1);
+    test_few_at_once();
     test_mute(false, 3 * QR_SECOND);
     test_mute(true, 12 * QR_SECOND);
     return t_end();
