@@ -24,7 +24,7 @@ PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl expat hdf5 li
 
 # ---- required packages: gcc, make and git are assumed, tests/deps lists the others ----
 goals    := $(or $(MAKECMDGOALS),all)
-WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
+WERROR   ?= $(if $(filter test check check-run lint lint-run lint-deep,$(goals)),-Werror)
 need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter release release-twice,$(goals)),release,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler interop-qasm interop-cirq chart e2e-api e2e cluster wheel image-python,$(goals)),test,build))))
 missing  := $(if $(filter-out help clean deps hooks manifests debian12 debian13,$(goals)),$(shell tests/deps missing $(need)))
 .PHONY: all deps run install dist release release-twice wheel python xla debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image image-python interop interop-gcs interop-s3 interop-profiler interop-qasm interop-cirq manifests chart e2e-api e2e cluster help clean FORCE
@@ -86,6 +86,7 @@ models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
 shared   := $(B)/libqring.so.1 $(B)/libqring_train.so.1
 
+parallel  = $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 listed    = $(shell sed -n 's/^$1  *//p' tests/order 2>/dev/null)
 quick    := $(filter-out $(call listed,slow),$(patsubst %.c,%,$(wildcard tests/unit/test_*.c))) $(call listed,check)
 
@@ -161,7 +162,7 @@ run: all
 
 ## make check        lint and the fast tests, under a minute; tests/order selects them
 check:
-	$(Q)$(MAKE) --no-print-directory $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc)) check-run
+	$(Q)$(MAKE) --no-print-directory $(parallel) check-run
 check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 	$(Q)QR_LOGS=$(B)/check tests/run $(checked)
 
@@ -171,7 +172,9 @@ test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(sh
 	$(Q)tests/run $(suite)
 
 ## make lint         rules for sources and pages (tests/lint): dependencies, banned calls, format, objects, links, generated text
-lint: $(lib_o) $(progs)
+lint:
+	$(Q)$(MAKE) --no-print-directory $(parallel) lint-run
+lint-run: $(lib_o) $(progs)
 	$(Q)tests/lint/run
 
 ## make hooks        check commit messages in this clone: sets core.hooksPath to tests/hooks (CONTRIBUTING.md)
@@ -408,7 +411,7 @@ $(B)/.flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(subst $(CURDIR),.,$(flags))' | cmp -s - $@ || echo '$(CC) $(subst $(CURDIR),.,$(flags))' > $@
 
 -include $(shell find $(B) -name '*.d' -type f 2>/dev/null)
-.PHONY: fuzz-run check-run
+.PHONY: fuzz-run check-run lint-run
 .SECONDARY:
 endif
 
