@@ -17,7 +17,7 @@
 #include "tests/ref/dense.h"
 #include "tests/t.h"
 
-/* As test_sim_gradient.c's, by precision: shares of the largest number. */
+/* Relative to the largest value, or to 1; by precision, as in test_sim_gradient.c. */
 static const double tolerance[2] = {2e-5, 1e-12};
 enum { SAMPLES = 20, OBSERVABLES = 3 };
 
@@ -70,7 +70,7 @@ static void add_gate(struct qr_buf *b, uint64_t *s, unsigned n) {
     }
 }
 
-static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
+static struct problem problem_new(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
     struct problem p = {.n_samples = n_samples};
     struct qr_buf b = {0};
     struct qr_json *root = NULL;
@@ -105,7 +105,7 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
     return p;
 }
 
-static void drop(struct problem *p) {
+static void problem_free(struct problem *p) {
     for (unsigned r = 0; r < OBSERVABLES; r++) qr_observable_fini(&p->obs[r]);
     qr_circuit_free(p->c);
     free(p->text);
@@ -168,8 +168,8 @@ static void vjp(const struct problem *p, struct qring_function *f, size_t first,
 
 /* ---- against the dense reference ---- */
 
-static void near(const char *what, const double *got, const double *want, size_t n, double limit,
-                 uint64_t seed) {
+static void check_near(const char *what, const double *got, const double *want, size_t n,
+                       double limit, uint64_t seed) {
     double top = 1;
     for (size_t i = 0; i < n; i++) top = fmax(top, fabs(want[i]));
     for (size_t i = 0; i < n; i++)
@@ -178,7 +178,7 @@ static void near(const char *what, const double *got, const double *want, size_t
 }
 
 static void against_dense(uint64_t seed, unsigned n, enum qring_dtype dtype) {
-    struct problem p = make(seed, n, 4 * n + 4, 1 + seed % SAMPLES);
+    struct problem p = problem_new(seed, n, 4 * n + 4, 1 + seed % SAMPLES);
     size_t params = p.n_params, inputs = p.n_inputs, samples = p.n_samples;
     double limit = tolerance[dtype == QRING_FLOAT64];
     uint8_t *unseen = qr_xcalloc(params + 1, 1);
@@ -198,28 +198,28 @@ static void against_dense(uint64_t seed, unsigned n, enum qring_dtype dtype) {
         ref_expectation(p.c, p.weights, at, p.obs, OBSERVABLES, want.z + s * OBSERVABLES);
         ref_gradient(p.c, p.weights, at, p.obs, OBSERVABLES, jw);
         ref_input_gradient(p.c, p.weights, at, p.obs, OBSERVABLES, jx);
-        near("jacobian by weights", got_w + s * OBSERVABLES * params, jw, OBSERVABLES * params,
-             limit, seed);
-        near("jacobian by inputs", got_x + s * OBSERVABLES * inputs, jx, OBSERVABLES * inputs,
-             limit, seed);
+        check_near("jacobian by weights", got_w + s * OBSERVABLES * params, jw,
+                   OBSERVABLES * params, limit, seed);
+        check_near("jacobian by inputs", got_x + s * OBSERVABLES * inputs, jx, OBSERVABLES * inputs,
+                   limit, seed);
         for (size_t r = 0; r < OBSERVABLES; r++) {
             for (size_t i = 0; i < params; i++) want.dw[i] += ct[r] * jw[r * params + i];
             for (size_t i = 0; i < inputs; i++)
                 want.dx[s * inputs + i] += ct[r] * jx[r * inputs + i];
         }
     }
-    near("z of jacobian", a.z, want.z, samples * OBSERVABLES, 10 * limit, seed);
+    check_near("z of jacobian", a.z, want.z, samples * OBSERVABLES, 10 * limit, seed);
     vjp(&p, f, 0, samples, &a, NULL);
-    near("z", a.z, want.z, samples * OBSERVABLES, 10 * limit, seed);
-    near("vjp by weights", a.dw, want.dw, params, limit, seed);
+    check_near("z", a.z, want.z, samples * OBSERVABLES, 10 * limit, seed);
+    check_near("vjp by weights", a.dw, want.dw, params, limit, seed);
     qr_circuit_zero_gradient(p.c, p.obs, OBSERVABLES, unseen);
     for (size_t i = 0; i < params; i++)
         CHECK(!unseen[i] || a.dw[i] == 0, "seed %lu: no observable depends on parameter %zu: %g",
               (unsigned long)seed, i, a.dw[i]);
-    near("vjp by inputs", a.dx, want.dx, samples * inputs, limit, seed);
+    check_near("vjp by inputs", a.dx, want.dx, samples * inputs, limit, seed);
     memset(a.z, 0, samples * OBSERVABLES * sizeof *a.z);
     CHECK(qring_forward(f, &w, &x, samples, &z, &err) == QRING_OK, "%s", err.message);
-    near("forward", a.z, want.z, samples * OBSERVABLES, 10 * limit, seed);
+    check_near("forward", a.z, want.z, samples * OBSERVABLES, 10 * limit, seed);
     qring_function_free(f);
     answer_free(&a);
     answer_free(&want);
@@ -228,12 +228,12 @@ static void against_dense(uint64_t seed, unsigned n, enum qring_dtype dtype) {
     free(got_w);
     free(got_x);
     free(unseen);
-    drop(&p);
+    problem_free(&p);
 }
 
-/* idle: further qubits, which stay 0; they come last */
+/* idle: number of qubits appended to the circuit, which stay 0. */
 static void dense_states(uint64_t seed, unsigned n, unsigned idle) {
-    struct problem p = make(seed, n, idle ? 60 : 4 * n, 1 + seed % SAMPLES);
+    struct problem p = problem_new(seed, n, idle ? 60 : 4 * n, 1 + seed % SAMPLES);
     size_t size = (size_t)1 << (n + idle);
     char *text = qr_xasprintf("{\"qubits\":%u%s", n + idle, strchr(p.text, ','));
     free(p.text);
@@ -251,12 +251,12 @@ static void dense_states(uint64_t seed, unsigned n, unsigned idle) {
             want[i << idle] = want[i];
             want[i] = 0;
         }
-        near("state", got + s * size * 2, (const double *)want, 2 * size, tolerance[1], seed);
+        check_near("state", got + s * size * 2, (const double *)want, 2 * size, tolerance[1], seed);
     }
     free(want);
     free(got);
     qring_function_free(f);
-    drop(&p);
+    problem_free(&p);
 }
 
 /* <P> of a state, for observables of one term, straight from its definition. */
@@ -278,9 +278,9 @@ static double expectation(const double complex *state, unsigned n, const struct 
     return creal(sum) * t->coefficient;
 }
 
-/* Lanes that are qubits, and states of several tiles. */
+/* Circuits so large that SIMD lanes are qubits and a state has several tiles. */
 static void large_states(uint64_t seed, unsigned n) {
-    struct problem p = make(seed, n, 5 * n, 2);
+    struct problem p = problem_new(seed, n, 5 * n, 2);
     size_t size = (size_t)1 << n;
     struct qring_function *f = compile(&p, QRING_FLOAT64, 2, "auto", true),
                           *g = compile(&p, QRING_FLOAT64, 1, "auto", false);
@@ -305,12 +305,12 @@ static void large_states(uint64_t seed, unsigned n) {
     answer_free(&a);
     qring_function_free(f);
     qring_function_free(g);
-    drop(&p);
+    problem_free(&p);
 }
 
-/* One observable: a cotangent scales the sample, and the sum is that of the Jacobian's rows. */
+/* With one observable, vjp is the Jacobian scaled by the sample's cotangent. */
 static void one_observable(uint64_t seed, unsigned n) {
-    struct problem p = make(seed, n, 4 * n, 1 + seed % SAMPLES);
+    struct problem p = problem_new(seed, n, 4 * n, 1 + seed % SAMPLES);
     struct qring_error err;
     struct qring_function *f = NULL;
     struct qring_options opt = {.struct_size = sizeof opt, .threads = 1, .input_gradients = 1};
@@ -331,14 +331,14 @@ static void one_observable(uint64_t seed, unsigned n) {
         for (size_t i = 0; i < inputs; i++)
             want.dx[s * inputs + i] = p.cotangents[s] * by_x[s * inputs + i];
     }
-    near("one observable, by weights", a.dw, want.dw, params, tolerance[1], seed);
-    near("one observable, by inputs", a.dx, want.dx, samples * inputs, tolerance[1], seed);
+    check_near("one observable, by weights", a.dw, want.dw, params, tolerance[1], seed);
+    check_near("one observable, by inputs", a.dx, want.dx, samples * inputs, tolerance[1], seed);
     qring_function_free(f);
     answer_free(&a);
     answer_free(&want);
     free(by_w);
     free(by_x);
-    drop(&p);
+    problem_free(&p);
 }
 
 /* ---- bits ---- */
@@ -350,7 +350,7 @@ static bool same(const struct problem *p, const struct answer *a, const struct a
 }
 
 static void equal_bits(uint64_t seed, unsigned n) {
-    struct problem p = make(seed, n, 4 * n, 50);
+    struct problem p = problem_new(seed, n, 4 * n, 50);
     struct answer a = answer_new(&p), b = answer_new(&p);
     struct qring_function *one = compile(&p, QRING_FLOAT32, 1, "auto", false);
     vjp(&p, one, 0, p.n_samples, &a, NULL);
@@ -366,12 +366,12 @@ static void equal_bits(uint64_t seed, unsigned n) {
     qring_function_free(one);
     answer_free(&a);
     answer_free(&b);
-    drop(&p);
+    problem_free(&p);
 }
 
 /* Any split of the batch gives the same sum; sums add up. */
 static void split_sums(uint64_t seed, unsigned n) {
-    struct problem p = make(seed, n, 4 * n, 50);
+    struct problem p = problem_new(seed, n, 4 * n, 50);
     struct answer a = answer_new(&p);
     struct qring_function *f = compile(&p, QRING_FLOAT32, 2, "auto", false);
     struct qring_sum *whole = qring_sum_new(p.n_params), *parts = qring_sum_new(p.n_params),
@@ -399,12 +399,12 @@ static void split_sums(uint64_t seed, unsigned n) {
     free(y);
     answer_free(&a);
     qring_function_free(f);
-    drop(&p);
+    problem_free(&p);
 }
 
-/* Reversed rows, float32 and unaligned memory give what the same numbers in a plain array give. */
+/* Reversed rows, float32 and unaligned memory give the results of a plain float64 array. */
 static void strides(void) {
-    struct problem p = make(5, 4, 20, 7);
+    struct problem p = problem_new(5, 4, 20, 7);
     struct answer a = answer_new(&p), b = answer_new(&p);
     struct qring_function *f = compile(&p, QRING_FLOAT64, 1, "auto", false);
     struct qring_error err;
@@ -437,7 +437,7 @@ static void strides(void) {
     answer_free(&a);
     answer_free(&b);
     qring_function_free(f);
-    drop(&p);
+    problem_free(&p);
 }
 
 /* ---- noise ---- */
@@ -494,22 +494,22 @@ static void noise_methods(void) {
                           *many = compile_noisy(&p, "trajectories", 20000, 2, 1, "statevector");
     vjp(&p, exact, 0, p.n_samples, &a, NULL);
     vjp(&p, density, 0, p.n_samples, &b, NULL);
-    near("z by method", b.z, a.z, p.n_samples * OBSERVABLES, tolerance[1], 0);
-    near("weights by method", b.dw, a.dw, p.n_params, tolerance[1], 0);
-    near("inputs by method", b.dx, a.dx, p.n_samples * p.n_inputs, tolerance[1], 0);
+    check_near("z by method", b.z, a.z, p.n_samples * OBSERVABLES, tolerance[1], 0);
+    check_near("weights by method", b.dw, a.dw, p.n_params, tolerance[1], 0);
+    check_near("inputs by method", b.dx, a.dx, p.n_samples * p.n_inputs, tolerance[1], 0);
     vjp(&p, plain, 0, p.n_samples, &b, NULL);
-    near("z of auto", b.z, a.z, p.n_samples * OBSERVABLES, tolerance[1], 0);
+    check_near("z of auto", b.z, a.z, p.n_samples * OBSERVABLES, tolerance[1], 0);
     vjp(&p, many, 0, p.n_samples, &b, NULL);
-    near("z of trajectories", b.z, a.z, p.n_samples * OBSERVABLES, 0.05, 0);
-    near("inputs of trajectories", b.dx, a.dx, p.n_samples * p.n_inputs, 0.1, 0);
+    check_near("z of trajectories", b.z, a.z, p.n_samples * OBSERVABLES, 0.05, 0);
+    check_near("inputs of trajectories", b.dx, a.dx, p.n_samples * p.n_inputs, 0.1, 0);
     struct qring_function *list[] = {exact, density, plain, many};
     for (size_t i = 0; i < COUNT(list); i++) qring_function_free(list[i]);
     answer_free(&a);
     answer_free(&b);
-    drop(&p);
+    problem_free(&p);
 }
 
-/* Random numbers depend on the seed and the number of the sample in the call alone. A sum has
+/* Random numbers depend only on the seed and the sample's index in the call. A call with a sum uses
  * micro-batches of one sample, which is another split than without. */
 static void noise_draws(void) {
     struct problem p = noisy_problem(50);
@@ -524,8 +524,8 @@ static void noise_draws(void) {
     CHECK(same(&p, &a, &b), "2 threads");
     vjp(&p, f, 0, p.n_samples, &b, sum);
     CHECK(memcmp(a.z, b.z, z_bytes) == 0, "micro-batches of one sample");
-    near("inputs of one sample each", b.dx, a.dx, p.n_samples * p.n_inputs, tolerance[1], 0);
-    near("weights of one sample each", b.dw, a.dw, p.n_params, tolerance[1], 0);
+    check_near("inputs of one sample each", b.dx, a.dx, p.n_samples * p.n_inputs, tolerance[1], 0);
+    check_near("weights of one sample each", b.dw, a.dw, p.n_params, tolerance[1], 0);
     memset(b.z, 0, z_bytes);
     vjp(&p, f, 0, 20, &b, NULL);
     CHECK(memcmp(a.z, b.z, 20 * OBSERVABLES * sizeof(double)) == 0, "the first samples alone");
@@ -547,7 +547,7 @@ static void noise_draws(void) {
     qring_function_free(other);
     answer_free(&a);
     answer_free(&b);
-    drop(&p);
+    problem_free(&p);
 }
 
 static void noise_misuse(void) {
@@ -575,7 +575,7 @@ static void noise_misuse(void) {
         CHECK(code == cases[i].code && !f && strstr(err.message, cases[i].says), "case %zu: %d, %s",
               i, (int)code, err.message);
     }
-    /* A program that was compiled before the options had a method. */
+    /* A caller compiled before `method` was added to the options. */
     struct qring_options old = {.struct_size = offsetof(struct qring_options, method),
                                 .method = "exactly"};
     CHECK(qring_circuit_function(noisy, strlen(noisy), z0, 1, &old, &f, &err) == QRING_OK, "%s",
@@ -604,7 +604,7 @@ static struct qring_function *compile_pair(const char *observable, struct qring_
     return f;
 }
 
-/* Frequencies are within 5 standard errors of the probabilities, of all 80. */
+/* The frequency of 11 is within 5 standard errors of its probability; 01 and 10 do not occur. */
 static void shot_strings(void) {
     double w = 0, x[PAIRS];
     struct qring_array weights = vector(&w), inputs = matrix(x, 1);
@@ -619,7 +619,7 @@ static void shot_strings(void) {
     for (size_t s = 0; s < PAIRS; s++) x[s] = 0.15 * (double)s;
     CHECK(qring_sample(f, &weights, &inputs, PAIRS, a, &err) == QRING_OK, "%s", err.message);
     CHECK(qring_sample(one, &weights, &inputs, PAIRS, b, &err) == QRING_OK, "%s", err.message);
-    CHECK(memcmp(a, b, PAIRS * SHOTS * sizeof *a) == 0, "another number of threads");
+    CHECK(memcmp(a, b, PAIRS * SHOTS * sizeof *a) == 0, "another number of threads and kernel");
     for (size_t s = 0; s < PAIRS; s++) {
         size_t n[4] = {0};
         double p = sin(x[s] / 2) * sin(x[s] / 2);
@@ -666,7 +666,7 @@ static void shot_means(void) {
     }
 }
 
-/* ---- the process around it ---- */
+/* ---- state of the process ---- */
 
 static unsigned count_threads(void) {
     DIR *tasks = opendir("/proc/self/task");
@@ -677,7 +677,7 @@ static unsigned count_threads(void) {
 }
 
 static void environment(void) {
-    struct problem p = make(9, 5, 30, 33);
+    struct problem p = problem_new(9, 5, 30, 33);
     struct answer a = answer_new(&p), b = answer_new(&p);
     struct qring_function *f = compile(&p, QRING_FLOAT32, 2, "auto", false);
     vjp(&p, f, 0, p.n_samples, &a, NULL);
@@ -685,7 +685,7 @@ static void environment(void) {
     vjp(&p, f, 0, p.n_samples, &b, NULL);
     CHECK(fegetround() == FE_UPWARD, "the caller's rounding is restored");
     fesetround(FE_TONEAREST);
-    CHECK(same(&p, &a, &b), "under another rounding");
+    CHECK(same(&p, &a, &b), "with another rounding mode");
     memset(b.dw, 0, p.n_params * sizeof *b.dw);
     pid_t child = fork();
     if (child == 0) {
@@ -701,7 +701,7 @@ static void environment(void) {
     qring_function_free(f);
     answer_free(&a);
     answer_free(&b);
-    drop(&p);
+    problem_free(&p);
 }
 
 struct caller {
@@ -730,7 +730,7 @@ static void *call_often(void *arg) {
 }
 
 static void two_threads(void) {
-    struct problem p = make(11, 6, 40, 40);
+    struct problem p = problem_new(11, 6, 40, 40);
     struct answer a = answer_new(&p);
     struct qring_function *f = compile(&p, QRING_FLOAT32, 2, "auto", false);
     vjp(&p, f, 0, p.n_samples, &a, NULL);
@@ -742,7 +742,7 @@ static void two_threads(void) {
           c[0].wrong, c[1].wrong, c[0].done, c[1].done);
     qring_function_free(f);
     answer_free(&a);
-    drop(&p);
+    problem_free(&p);
 }
 
 /* ---- misuse ---- */
@@ -803,7 +803,7 @@ static void misuse(void) {
 }
 
 static void bad_numbers(void) {
-    struct problem p = make(3, 3, 20, 4);
+    struct problem p = problem_new(3, 3, 20, 4);
     struct qring_function *f = compile(&p, QRING_FLOAT64, 1, "auto", false),
                           *states = compile(&p, QRING_FLOAT64, 1, "auto", true), *plain = NULL;
     struct answer a = answer_new(&p);
@@ -843,7 +843,7 @@ static void bad_numbers(void) {
     qring_function_free(plain);
     qring_function_free(states);
     answer_free(&a);
-    drop(&p);
+    problem_free(&p);
 }
 
 static void names(void) {
@@ -867,7 +867,8 @@ static void names(void) {
     qring_function_free(f);
 }
 
-/* OpenQASM becomes the text that qring_circuit_function takes; errors show their line. */
+/* OpenQASM and Cirq's JSON become the JSON that qring_circuit_function reads; errors show their
+ * line. */
 static void openqasm(void) {
     static const char text[] = "input float w; input float a; qubit[2] q; bit c;\n"
                                "U(w, 0, 0) q[0]; ctrl @ U(a, 0, 0) q[0], q[1]; c = measure q[1];",
@@ -922,7 +923,7 @@ static void openqasm(void) {
           "%s", err.message);
 }
 
-static void written(void) {
+static void write_circuit(void) {
     static const char circuit[] =
         "{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0],\"angle\":\"w\"},"
         "{\"gate\":\"RY\",\"qubits\":[1],\"angle\":\"x[0]\"}]}";
@@ -990,6 +991,6 @@ int main(void) {
     bad_numbers();
     names();
     openqasm();
-    written();
+    write_circuit();
     return t_end();
 }

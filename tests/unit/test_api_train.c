@@ -1,7 +1,7 @@
 /* Jobs of the C interface: digest, weights and predictions against the step loop that workers run,
- * over threads, instruction sets and sources of the samples; callbacks in order; cancellation from
- * a callback and from another thread; two trainings at once; weights files; misuse; system calls
- * that fail; and what a training leaves in the process: no thread, descriptor or signal handler. */
+ * over threads, instruction sets and sources of the samples; order of callbacks; cancellation from
+ * a callback and from another thread; two trainings at once; weights files; misuse; failing system
+ * calls. A training leaves no thread, descriptor or signal handler in the process. */
 #include "tests/failing_calls.h"
 
 #include <fenv.h>
@@ -40,7 +40,7 @@ enum { SAMPLES = 24, INPUTS = 3, SHARE = 16 /* train */, BATCH = 4, EPOCHS = 3 }
 
 static const char in_file[] = SMALL("\"npz\",\"url\":\"small.npz\"", ""),
                   without_file[] = SMALL("\"npz\"", "");
-/* One label more: a wrong number of columns reads it. */
+/* One extra label, which a wrong number of columns reads. */
 static double samples[SAMPLES][INPUTS], labels[SAMPLES + 1];
 static const struct qring_array x = {samples, QRING_FLOAT64, {sizeof *samples, sizeof **samples}},
                                 y = {labels, QRING_FLOAT64, {sizeof *labels, sizeof *labels}};
@@ -65,7 +65,7 @@ static struct qring_train_options options(unsigned threads, const char *isa) {
         .struct_size = sizeof(struct qring_train_options), .threads = threads, .isa = isa};
 }
 
-/* ---- the same, as a worker does it ---- */
+/* ---- the step loop of a worker ---- */
 
 struct expected {
     struct qr_job *job;
@@ -173,15 +173,15 @@ static void same_as_worker(void) {
 
 /* ---- callbacks and cancellation ---- */
 
-struct seen {
+struct progress_counts {
     size_t steps, epochs, cancel_at;
     struct qring_job *job;
     pthread_t caller;
     double last_loss;
 };
 
-static int look(void *context, const struct qring_progress *p) {
-    struct seen *s = context;
+static int check_progress(void *context, const struct qring_progress *p) {
+    struct progress_counts *s = context;
     bool step = p->event == QRING_STEP;
     size_t batches = SHARE / BATCH;
     s->steps += step;
@@ -200,15 +200,15 @@ static int look(void *context, const struct qring_progress *p) {
 static void callbacks(void) {
     struct qring_job *job = job_of(in_file);
     struct qring_error e;
-    struct seen s = {.caller = pthread_self()};
+    struct progress_counts s = {.caller = pthread_self()};
     struct qring_train_options opt = options(2, NULL);
-    opt.progress = look;
+    opt.progress = check_progress;
     opt.context = &s;
     struct qring_result *r = train(job, &opt), *again = NULL;
     CHECK(s.steps == EPOCHS * SHARE / BATCH && s.epochs == EPOCHS, "%zu, %zu", s.steps, s.epochs);
     CHECK(r && s.last_loss == value_of(r, "loss"));
     for (size_t at = 1; at <= EPOCHS * SHARE / BATCH; at += 3) {
-        s = (struct seen){.caller = pthread_self(), .cancel_at = at};
+        s = (struct progress_counts){.caller = pthread_self(), .cancel_at = at};
         again = r;
         CHECK(qring_train(job, &opt, &again, &e) == QRING_CANCELLED && !again &&
                   e.code == QRING_CANCELLED && strstr(e.message, "cancelled"),
@@ -216,14 +216,14 @@ static void callbacks(void) {
         CHECK(s.steps == at, "%zu steps, not %zu", s.steps, at);
     }
     /* A cancelled job trains again, with the same bits. */
-    s = (struct seen){.caller = pthread_self()};
+    s = (struct progress_counts){.caller = pthread_self()};
     again = train(job, &opt);
     CHECK(r && again && strcmp(qring_result_digest(r), qring_result_digest(again)) == 0);
     qring_result_free(again);
-    qring_job_cancel(job); /* before it began: the next one */
-    s = (struct seen){.caller = pthread_self()};
+    qring_job_cancel(job); /* before a training: cancels the next one */
+    s = (struct progress_counts){.caller = pthread_self()};
     CHECK(qring_train(job, &opt, &again, &e) == QRING_CANCELLED && s.steps == 0, "%s", e.message);
-    s = (struct seen){.caller = pthread_self()};
+    s = (struct progress_counts){.caller = pthread_self()};
     again = train(job, &opt);
     CHECK(again && s.epochs == EPOCHS);
     qring_result_free(again);
@@ -231,21 +231,21 @@ static void callbacks(void) {
     qring_job_free(job);
 }
 
-/* A thread that waits for the tenth step, then uses and cancels the job. */
-struct meddler {
+/* A thread that waits for the tenth step, then tries to use the job and cancels it. */
+struct canceller {
     struct qring_job *job;
     atomic_size_t steps;
     enum qring_code used, freed;
 };
 
 static int count(void *context, const struct qring_progress *p) {
-    struct meddler *m = context;
+    struct canceller *m = context;
     atomic_fetch_add(&m->steps, p->event == QRING_STEP);
     return 0;
 }
 
-static void *meddle(void *context) {
-    struct meddler *m = context;
+static void *use_and_cancel(void *context) {
+    struct canceller *m = context;
     struct qring_result *r = NULL;
     struct qring_error e;
     while (atomic_load(&m->steps) < 10) qr_sleep_ns(QR_SECOND / 1000);
@@ -257,15 +257,15 @@ static void *meddle(void *context) {
 
 static void other_thread(void) {
     struct qring_job *job = job_of(in_file);
-    struct meddler m = {.job = job};
+    struct canceller m = {.job = job};
     struct qring_train_options opt = options(1, NULL);
     struct qring_result *r = NULL;
     struct qring_error e;
     pthread_t thread;
-    opt.epochs = 1000000000; /* ends by cancelling alone */
+    opt.epochs = 1000000000; /* only cancellation ends it */
     opt.progress = count;
     opt.context = &m;
-    CHECK(pthread_create(&thread, NULL, meddle, &m) == 0);
+    CHECK(pthread_create(&thread, NULL, use_and_cancel, &m) == 0);
     CHECK(qring_train(job, &opt, &r, &e) == QRING_CANCELLED && !r, "%s", e.message);
     pthread_join(thread, NULL);
     CHECK(m.used == QRING_FAILED_PRECONDITION);
@@ -289,7 +289,7 @@ static void *train_often(void *context) {
     return NULL;
 }
 
-static void at_once(void) {
+static void two_trainings(void) {
     char digest[2][33] = {"", ""};
     pthread_t threads[2];
     struct expected w = expect(in_file, 1);
@@ -332,7 +332,7 @@ static void weights(void) {
             qring_weights_free(read);
             free(path);
         }
-        /* Initial weights: those of the seed change nothing, others do. */
+        /* The seed's own weights as initial weights change nothing, other weights do. */
         struct qring_weights *first = NULL;
         struct qring_train_options opt = options(1, NULL);
         CHECK(qring_weights_new(job, INPUTS, &first, &e) == QRING_OK, "%s", e.message);
@@ -375,7 +375,7 @@ static void bad_jobs(void) {
     }
     CHECK(qring_job_new(NULL, 3, NULL, &job, &e) == QRING_INVALID_ARGUMENT && e.message[0]);
     CHECK(qring_job_new("{", 1, NULL, &job, NULL) == QRING_INVALID_ARGUMENT && !job);
-    /* More errors than the message holds: their number */
+    /* More errors than fit into the message: it ends with the number of the others. */
     struct qr_buf many = {0};
     qr_buf_puts(&many, "{");
     qr_buf_puts(&many, "\"model\":[");
@@ -526,9 +526,9 @@ static void bad_weights(void) {
     qring_job_free(dense);
 }
 
-/* ---- the process around it ---- */
+/* ---- state of the process ---- */
 
-static void nothing_left(void) {
+static void leaves_process_unchanged(void) {
     struct sigaction before[65], now;
     /* A sanitizer starts a thread of its own beside the first pool. */
     qr_pool_free(qr_pool_new(2));
@@ -541,9 +541,10 @@ static void nothing_left(void) {
     struct qring_result *r = train(job, &opt);
     CHECK(fegetround() == FE_UPWARD, "the caller's rounding is restored");
     fesetround(FE_TONEAREST);
-    if (r) compare(&w, r, "under another rounding");
+    if (r) compare(&w, r, "with another rounding mode");
     expected_fini(&w);
-    CHECK(entries(dir) == 3 + 1, "it wrote no file: %d", entries(dir)); /* ., .., data, weights */
+    CHECK(entries(dir) == 3 + 1, "training writes no file: %d",
+          entries(dir)); /* ., .., data, weights */
     qring_result_free(r);
     qring_job_free(job);
     /* A joined thread may be listed for a moment. */
@@ -555,8 +556,8 @@ static void nothing_left(void) {
               i);
 }
 
-/* Every system call on a file fails in turn: an error with a text, or the right digest; and the
- * weights file is the old or the new one. */
+/* Each system call on a file fails in turn. The result is an error with a message or the right
+ * digest, and the weights file is the old or the new one. */
 static void failing_files(const char *digest) {
     size_t failed_calls = 0;
     for (long k = 1;; k++) {
@@ -614,11 +615,11 @@ int main(void) {
     snprintf(dir, sizeof dir, "%s", base_dir);
     write_samples();
     put("w.npz", "weights");
-    nothing_left();
+    leaves_process_unchanged();
     same_as_worker();
     callbacks();
     other_thread();
-    at_once();
+    two_trainings();
     weights();
     bad_jobs();
     bad_trainings();

@@ -20,10 +20,10 @@
 #include "base/pool.h"
 #include "tests/t.h"
 
-static int64_t given(void *ctx) { return *(int64_t *)ctx; }
+static int64_t read_fixed_clock(void *ctx) { return *(int64_t *)ctx; }
 
-/* A process that was stopped has not used its patience up; one that looks often, or late by less
- * than the stride, sees all the time that passes. */
+/* The awake clock skips the time that a process was stopped. With readings at most one stride apart
+ * it counts all the time. */
 static void test_clock(void) {
     struct qr_awake a = {0};
     int64_t ns = 100 * QR_SECOND;
@@ -31,27 +31,27 @@ static void test_clock(void) {
     for (int i = 0; i < 100; i++) qr_awake_update(&a, ns += QR_SECOND / 2);
     CHECK(qr_awake_update(&a, ns) == ns && a.asleep_ns == 0);
     ns += QR_AWAKE_STRIDE_NS;
-    CHECK(qr_awake_update(&a, ns) == ns, "late by the stride is late, and no more");
+    CHECK(qr_awake_update(&a, ns) == ns, "a gap of one stride counts in full");
     int64_t before = qr_awake_update(&a, ns);
     ns += 3600 * QR_SECOND;
     int64_t after = qr_awake_update(&a, ns);
     CHECK(after - before == QR_AWAKE_STRIDE_NS &&
               a.asleep_ns == 3600 * QR_SECOND - QR_AWAKE_STRIDE_NS,
           "%.1f s", (double)(after - before) / 1e9);
-    CHECK(qr_awake_update(&a, ns - QR_SECOND) == after, "it does not go back");
+    CHECK(qr_awake_update(&a, ns - QR_SECOND) == after, "the awake clock does not go back");
     CHECK(qr_awake_update(&a, ns + QR_SECOND) == after + QR_SECOND);
 
     int64_t awake = qr_now_ns(&qr_clock_awake), real = qr_now_ns(&qr_clock_monotonic);
     CHECK(real >= awake && real - awake < 10 * QR_SECOND,
-          "without a pulse it is the monotonic one");
+          "without a pulse it follows the monotonic clock");
     qr_awake_pulse();
     CHECK(qr_now_ns(&qr_clock_awake) >= awake);
     int64_t now = 7 * QR_SECOND,
-            at = qr_monotonic_of(&(struct qr_clock){given, &now}, 9 * QR_SECOND),
+            at = qr_monotonic_of(&(struct qr_clock){read_fixed_clock, &now}, 9 * QR_SECOND),
             later = qr_now_ns(&qr_clock_monotonic);
     CHECK(at >= real + 2 * QR_SECOND && at <= later + 2 * QR_SECOND,
-          "two seconds of another clock");
-    CHECK(qr_monotonic_of(&(struct qr_clock){given, &now}, INT64_MAX) == INT64_MAX);
+          "two seconds ahead on another clock");
+    CHECK(qr_monotonic_of(&(struct qr_clock){read_fixed_clock, &now}, INT64_MAX) == INT64_MAX);
 }
 
 static void test_errors(void) {
@@ -61,7 +61,7 @@ static void test_errors(void) {
     CHECK(strcmp(err.msg, "step 12: part 3") == 0, "%s", err.msg);
     CHECK(qr_fail_errno(&err, ENOENT, "open %s", "x") == QR_NOT_FOUND && err.sys == ENOENT);
     CHECK(strcmp(err.msg, "open x: No such file or directory") == 0, "%s", err.msg);
-    /* an argument may be the old message */
+    /* An argument may be the old message. */
     qr_fail(&err, QR_INTERNAL, "%s and %s", err.msg, "more");
     CHECK(strstr(err.msg, "directory and more") != NULL, "%s", err.msg);
     char big[2 * QR_ERR_MSG_BYTES];
@@ -73,7 +73,7 @@ static void test_errors(void) {
     qr_wrap(&err, "ctx");
     CHECK(strncmp(err.msg, "ctx: aaa", 8) == 0 &&
           strcmp(err.msg + QR_ERR_MSG_BYTES - 4, "...") == 0);
-    /* a broken disk: what it cannot take, and what it cannot give */
+    /* EIO exits with 2 where a write fails, with 4 where a read fails. */
     struct qr_buf unread = {0};
     CHECK(qr_exit_code(qr_fail_errno(&err, EIO, "write x")) == 2 && err.sys == EIO);
     CHECK(qr_exit_code(qr_file_read("/proc/self/mem", 1 << 20, &unread, &err)) == 4 &&
@@ -87,7 +87,7 @@ static void test_errors(void) {
     CHECK(strcmp(qr_code_name((enum qr_code)99), "?") == 0);
 }
 
-/* Text from outside, on a terminal and in a log. */
+/* Control characters and malformed UTF-8 are escaped for terminals and logs. */
 static void test_printable(void) {
     static const struct {
         const char *text, *shown;
@@ -142,7 +142,7 @@ static void test_printable(void) {
         CHECK(n < sizeof err.msg && n > sizeof err.msg - 8 && strcmp(err.msg + n - 3, "...") == 0);
         CHECK((n - 3 - before) % 3 == 0 && !strstr(err.msg, "\\x"), "%s", err.msg + n - 12);
     }
-    memset(big, 1, sizeof big - 1); /* four bytes for one */
+    memset(big, 1, sizeof big - 1); /* each byte becomes four */
     big[sizeof big - 1] = 0;
     qr_fail(&err, QR_INTERNAL, "%s", big);
     CHECK(strcmp(err.msg + strlen(err.msg) - 7, "\\x01...") == 0, "%s", err.msg);
@@ -172,14 +172,14 @@ static void test_bytes(void) {
     CHECK(le[0] == 8 && qr_get_u64le(le) == UINT64_C(0x0102030405060708));
 }
 
-/* strtod and printf round correctly: the fast ways for usual numbers must agree with them. */
+/* strtod and printf round correctly: the fast paths for common numbers must agree with them. */
 static void test_numbers(void) {
     uint64_t state = 1;
     for (int i = 0; i < 300000; i++) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         char text[64], wanted[32], found[32];
         double v = 7, x = qr_double_of_bits(state >> 32 << 20 | state >> 44);
-        /* From 2^-60 to 2^60; powers of two and numbers beside them; short decimals */
+        /* From 2^-60 to 2^60; powers of two and their neighbours; short decimals. */
         x = ldexp(frexp(x, &(int){0}), (int)(state >> 40 & 127) - 64);
         if (i % 8 == 1) x = ldexp(1, i / 8 % 120 - 60);
         if (i % 8 == 2) x = nextafter(ldexp(1, i / 8 % 120 - 60), i / 16 % 2);
@@ -246,7 +246,7 @@ static void test_checksums(void) {
     CHECK(qr_crc32c(0, "123456789", 9) == 0xe3069283u &&
           qr_crc32(0, "123456789", 9) == 0xcbf43926u);
     CHECK(qr_crc32c(qr_crc32c(0, "1234", 4), "56789", 5) == 0xe3069283u);
-    /* long ones, which are taken in several stretches at once, byte by byte from any address */
+    /* Long inputs, which are split into several streams, against byte by byte, at any alignment. */
     static uint8_t text[20000];
     for (size_t i = 0; i < sizeof text; i++) text[i] = (uint8_t)(i * i >> 5 ^ i);
     for (size_t n = 0; n < sizeof text - 7; n += n < 100 || n % 1024 > 1000 ? 1 : 23) {
@@ -264,15 +264,16 @@ static void test_checksums(void) {
     CHECK(strcmp(hex, "99aa06d3014798d86001c324468d497f") == 0, "%s", hex);
 }
 
-/* What is no ordinary file is refused by its kind, and not waited for; what is written goes through
- * no link. */
+/* Opening a file that is not regular fails with its kind and does not block; a write follows no
+ * link. */
 static void odd_files(const char *dir, const char *ordinary) {
     struct qr_buf got = {0};
     struct qr_err err;
     struct qr_appender *a = NULL;
     int fd = -1;
     qr_auto(qr_free_p) char *fifo = qr_path_join(dir, "fifo"), *link_to = qr_path_join(dir, "link"),
-                            *twin = qr_path_join(dir, "twin"), *sock = qr_path_join(dir, "socket");
+                            *hard_link = qr_path_join(dir, "twin"),
+                            *sock = qr_path_join(dir, "socket");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", sock);
     int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -302,14 +303,15 @@ static void odd_files(const char *dir, const char *ordinary) {
           "%s", err.msg);
     CHECK(!qr_file_irregular(ordinary) && !qr_file_irregular("/nowhere/x") &&
           strstr(qr_file_irregular(link_to), "symbolic link"));
-    CHECK(link(ordinary, twin) == 0 && strstr(qr_file_irregular(twin), "hard links"));
-    CHECK(qr_file_open(twin, O_WRONLY | O_TRUNC | O_NOFOLLOW, &fd, &err) == QR_INVALID_ARGUMENT &&
+    CHECK(link(ordinary, hard_link) == 0 && strstr(qr_file_irregular(hard_link), "hard links"));
+    CHECK(qr_file_open(hard_link, O_WRONLY | O_TRUNC | O_NOFOLLOW, &fd, &err) ==
+                  QR_INVALID_ARGUMENT &&
               strstr(err.msg, "2 names"),
           "%s", err.msg);
-    CHECK(qr_file_read(twin, 100, &got, &err) == QR_OK && got.n == 4 && fd == -1,
-          "it was not emptied, and reads");
-    CHECK(qr_file_sync(fifo) != -1); /* it comes back */
-    const char *const made[] = {fifo, sock, link_to, twin};
+    CHECK(qr_file_read(hard_link, 100, &got, &err) == QR_OK && got.n == 4 && fd == -1,
+          "the file was not truncated and can be read");
+    CHECK(qr_file_sync(fifo) != -1); /* does not block */
+    const char *const made[] = {fifo, sock, link_to, hard_link};
     for (size_t i = 0; i < COUNT(made); i++) unlink(made[i]);
     close(s);
     qr_buf_free(&got);
@@ -343,7 +345,7 @@ static void test_files(void) {
     qr_appender_close(a);
     CHECK(qr_file_read(path, 100, &got, &err) == QR_OK &&
           strcmp(qr_buf_string(&got), "l1\nl2\n") == 0);
-    CHECK(unlink(path) == 0); /* and nothing else was left in the directory */
+    CHECK(unlink(path) == 0); /* no other file is left in the directory */
     char *b = qr_path_join(dir, "a/b"), *up = qr_path_join(dir, "a");
     CHECK(rmdir(b) == 0 && rmdir(up) == 0 && rmdir(dir) == 0);
     qr_buf_free(&got);
@@ -391,7 +393,7 @@ static void test_pool(void) {
     CHECK(qr_cpu_limit() >= 1);
 }
 
-/* A pool that grows and shrinks, from 1 to 8 threads and back in every step. */
+/* A pool that grows and shrinks between 1 and 8 threads. */
 static void test_pool_resize(void) {
     struct qr_pool *p = qr_pool_new(1);
     for (unsigned k = 0; k < 64; k++) {
@@ -411,8 +413,7 @@ static void test_pool_resize(void) {
     qr_pool_free(p);
 }
 
-/* Tasks that call for loops of their own: all of every loop is done, and by the time that the
- * call returns. */
+/* Tasks that run loops on the same pool: each inner loop is complete when its call returns. */
 struct nest {
     struct qr_pool *pool;
     size_t n;
@@ -449,51 +450,53 @@ static void test_pool_nested(void) {
     }
 }
 
-/* Who has nothing left to do helps, wherever the kernel wants it: two inner tasks wait for each
- * other, which takes two threads, whichever of them called. */
-struct meet {
+/* An idle thread of the pool helps with an inner loop: its two tasks wait for each other, so they
+ * need two threads, whichever thread called. Pool threads may run on all processors of their
+ * creator. */
+struct rendezvous {
     struct qr_pool *pool;
     size_t calls;
     cpu_set_t cpus;
-    atomic_int here, alone, tied;
+    atomic_int arrived, timed_out, other_affinity;
 };
 static void wait_for_other(void *ctx, size_t i, unsigned worker) {
-    struct meet *m = ctx;
+    struct rendezvous *m = ctx;
     cpu_set_t cpus;
     (void)i, (void)worker;
-    atomic_fetch_add(&m->here, 1);
+    atomic_fetch_add(&m->arrived, 1);
     if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 || !CPU_EQUAL(&cpus, &m->cpus))
-        atomic_fetch_add(&m->tied, 1);
+        atomic_fetch_add(&m->other_affinity, 1);
     int64_t until_ns = qr_now_ns(&qr_clock_monotonic) + 60 * QR_SECOND;
-    while (atomic_load(&m->here) < 2 && qr_now_ns(&qr_clock_monotonic) < until_ns) sched_yield();
-    if (atomic_load(&m->here) < 2) atomic_fetch_add(&m->alone, 1);
+    while (atomic_load(&m->arrived) < 2 && qr_now_ns(&qr_clock_monotonic) < until_ns) sched_yield();
+    if (atomic_load(&m->arrived) < 2) atomic_fetch_add(&m->timed_out, 1);
 }
 static void call_or_not(void *ctx, size_t i, unsigned worker) {
-    struct meet *m = ctx;
+    struct rendezvous *m = ctx;
     (void)worker;
     if (i == m->calls) qr_pool_for(m->pool, 2, wait_for_other, m);
 }
 static void test_pool_helps(void) {
-    struct meet m = {.pool = qr_pool_new(2)};
+    struct rendezvous m = {.pool = qr_pool_new(2)};
     CHECK(sched_getaffinity(0, sizeof m.cpus, &m.cpus) == 0);
     for (int round = 0; round < 30; round++) {
         m.calls = (size_t)round % 3;
-        atomic_store(&m.here, 0);
+        atomic_store(&m.arrived, 0);
         qr_pool_for(m.pool, m.calls + 1, call_or_not, &m);
-        CHECK(atomic_load(&m.here) == 2 && atomic_load(&m.alone) == 0, "%d", round);
-        CHECK(atomic_load(&m.tied) == 0, "%d: a thread is not free to go where its maker is",
-              round);
+        CHECK(atomic_load(&m.arrived) == 2 && atomic_load(&m.timed_out) == 0, "%d", round);
+        CHECK(atomic_load(&m.other_affinity) == 0,
+              "%d: a thread has another affinity than its creator", round);
     }
     qr_pool_free(m.pool);
 }
 
 static char logged[256];
-static void keep(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static void log_to_buffer(void *ctx, enum qr_log_level level, const char *module,
+                          const char *message) {
     (void)ctx;
     snprintf(logged, sizeof logged, "%d %s %s", (int)level, module, message);
 }
 static void test_log(void) {
-    struct qr_log log = {.level = QR_LOG_INFO, .write = keep};
+    struct qr_log log = {.level = QR_LOG_INFO, .write = log_to_buffer};
     qr_debug(&log, "x", "hidden");
     CHECK(logged[0] == 0);
     qr_warn(&log, "group", "peer %d", 3);

@@ -1,4 +1,4 @@
-/* Counters: kinds, sums from several threads, and a table that Prometheus can take. */
+/* Counters: kinds, sums from several threads, and a table that Prometheus can read. */
 #include "base/counter.h"
 
 #include <pthread.h>
@@ -28,7 +28,8 @@ static void threads(void) {
         if (pthread_create(&t[i], NULL, count, NULL) != 0) exit(1);
     for (int i = 0; i < 1000; i++) {
         int64_t step = qr_counter_value(QR_STEP);
-        if (step < 0 || step >= EACH) CHECK(false, "a step that nobody set: %lld", (long long)step);
+        if (step < 0 || step >= EACH)
+            CHECK(false, "a step that no thread set: %lld", (long long)step);
     }
     for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
     CHECK(qr_counter_value(QR_MICRO_BATCHES) - blocks == (int64_t)THREADS * EACH);
@@ -44,14 +45,14 @@ static void kinds(void) {
     CHECK(qr_counter_value(QR_GENERATION) == -7);
     int64_t before = qr_counter_value(QR_UPDATE_TIME);
     qr_count_time(QR_UPDATE_TIME, -5);
-    CHECK(qr_counter_value(QR_UPDATE_TIME) == before, "time never runs back");
+    CHECK(qr_counter_value(QR_UPDATE_TIME) == before, "a negative time is ignored");
 }
 
 static void peers(void) {
     CHECK(qr_peer_get(QR_MAX_MEMBERS - 1) == QR_PEER_UNKNOWN && qr_peer_get_speed(0) == 0);
     qr_peer_set(QR_MAX_MEMBERS - 1, QR_PEER_MEMBER);
     qr_peer_speed(QR_MAX_MEMBERS - 1, 0.5);
-    qr_peer_set(QR_MAX_MEMBERS, QR_PEER_MEMBER); /* beyond the table: nothing */
+    qr_peer_set(QR_MAX_MEMBERS, QR_PEER_MEMBER); /* beyond the table: ignored */
     qr_peer_speed(UINT32_MAX, 1);
     qr_peer_rtt(0, 0.25);
     qr_peer_rtt(UINT32_MAX, 1);
@@ -60,8 +61,8 @@ static void peers(void) {
           qr_peer_get_speed(QR_MAX_MEMBERS - 1) == 0.5);
 }
 
-/* Rows of a family stand together; counters and only they end in _total; each family has
- * its help. */
+/* Rows of a family are adjacent; counters, and only counters, end in _total; each family has one
+ * help text. */
 static void table(void) {
     for (int i = 0; i < QR_N_COUNTERS; i++) {
         const struct qr_counter_row *r = &qr_counter_table[i], *before = i ? r - 1 : NULL;
@@ -76,7 +77,7 @@ static void table(void) {
         CHECK(first || (before->kind == r->kind && strcmp(before->labels, r->labels) != 0), "%s",
               r->family);
         for (int k = 0; first && k < i; k++)
-            CHECK(strcmp(qr_counter_table[k].family, r->family) != 0, "%s is in two places",
+            CHECK(strcmp(qr_counter_table[k].family, r->family) != 0, "%s has rows in two places",
                   r->family);
     }
 }

@@ -1,7 +1,7 @@
 #undef _FORTIFY_SOURCE
-/* What a cgroup allows, read from files below a folder of ours: v2, v1, both, and nonsense; groups
- * in groups, and every way in which they are mounted (tests/cgroups). What the cpuset allows, also
- * on a machine with more processors than a cpu_set_t holds. How many threads there may be. */
+/* Cgroup limits, read from files in a test directory: v2, v1, hybrid and malformed; nested groups
+ * and all kinds of mounts (tests/cgroups). The cpuset's limit, also with more processors than a
+ * cpu_set_t holds. Pools where threads cannot be created. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -77,8 +77,8 @@ static void put(int which, const char *text) {
 }
 static unsigned at_most(unsigned n) { return n < cpus ? n : cpus; }
 
-/* Stands before libc's: a machine of fake_bits processors, all allowed, that refuses a shorter set
- * as the kernel does. */
+/* Replaces libc's: a machine of fake_bits processors, all allowed, that rejects a shorter set as
+ * the kernel does. */
 static size_t fake_bits;
 int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
     if (!fake_bits) {
@@ -106,7 +106,7 @@ static void many_processors(void) {
     }
     fake_bits = 2048;
     put(V2_CPU, "150000 100000\n");
-    CHECK(qr_cpu_limit_under(root, NULL) == 2, "the quota holds there too");
+    CHECK(qr_cpu_limit_under(root, NULL) == 2, "the quota applies too");
     fake_bits = 0;
 }
 
@@ -115,7 +115,7 @@ static void processors(void) {
         const char *v2, *quota, *period;
         unsigned n;
     } row[] = {
-        {NULL, NULL, NULL, 0},             /* 0: the cpuset's */
+        {NULL, NULL, NULL, 0},             /* 0: the cpuset's limit */
         {"50000 100000\n", NULL, NULL, 1}, /* 500m */
         {"100000 100000\n", NULL, NULL, 1},
         {"150000 100000\n", NULL, NULL, 2},
@@ -145,7 +145,7 @@ static void memory(void) {
         const char *v2, *v1;
         uint64_t bytes;
     } row[] = {
-        {NULL, NULL, 0}, /* 0: what is there */
+        {NULL, NULL, 0}, /* 0: the machine's memory */
         {"67108864\n", NULL, 67108864},
         {"max\n", NULL, 0},
         {NULL, "33554432\n", 33554432},
@@ -166,7 +166,7 @@ static void memory(void) {
     }
 }
 
-/* What is free now, on machines and in cgroups that are full of other things. */
+/* Available memory where other processes use memory of the machine and the cgroup. */
 static void available(void) {
     enum { MIB = 1 << 20 };
     static const char stat2[] =
@@ -177,7 +177,7 @@ static void available(void) {
         const char *meminfo, *v2, *used2, *stat2, *v1, *used1, *stat1, *status;
         uint64_t bytes;
     } row[] = {
-        {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0}, /* 0: all there is */
+        {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0}, /* 0: the machine's memory */
         {"MemTotal: 9 kB\nMemAvailable:   65536 kB\nSwapFree: 1024 kB\n", NULL, NULL, NULL, NULL,
          NULL, NULL, NULL, 65 * MIB},
         {"MemAvailable: 65536 kB\n", NULL, NULL, NULL, NULL, NULL, NULL,
@@ -211,7 +211,7 @@ static void available(void) {
               (unsigned long long)want);
     }
     uint64_t now = qr_memory_available_under("", physical);
-    CHECK(now > 0 && now <= physical, "here: %llu", (unsigned long long)now);
+    CHECK(now > 0 && now <= physical, "on this machine: %llu", (unsigned long long)now);
 }
 
 static void kills(void) {
@@ -268,12 +268,13 @@ static void throttling(void) {
               (unsigned long long)c.throttling.periods,
               (unsigned long long)c.throttling.throttled_ns);
         qr_cgroup_read(root, &c);
-        CHECK(c.throttling.throttled_ns == 0, "row %zu: not asked for", i);
+        CHECK(c.throttling.throttled_ns == 0, "row %zu: qr_cgroup_read does not read throttling",
+              i);
     }
     remove_all();
 }
 
-/* Makes the folders of a file that is to be. */
+/* Creates the parent directories of a file. */
 static void make_folders(char *path) {
     for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')); at++) {
         *at = 0;
@@ -282,22 +283,22 @@ static void make_folders(char *path) {
     }
 }
 
-/* "threads 2 cgroup v2, cpu.max": a number and by what; 0: as many as there are. */
-struct told {
+/* "threads 2 cgroup v2, cpu.max": a limit and its source; 0: no limit. */
+struct limit_source {
     unsigned long long n;
-    const char *by;
+    const char *source;
 };
-static bool tells(char *line, const char *what, struct told *ret) {
+static bool parse_limit(char *line, const char *what, struct limit_source *ret) {
     size_t n = strlen(what);
     if (strncmp(line, what, n) != 0) return false;
     char *end;
     ret->n = strtoull(line + n, &end, 10);
-    ret->by = end + 1;
+    ret->source = end + 1;
     return true;
 }
 
-/* A file of tests/cgroups: what is to come out, then "= PATH" and the lines of each file. */
-static void unpack(char *text, struct told *threads, struct told *bytes) {
+/* A file of tests/cgroups: the expected limits, then "= PATH" and the lines of each file. */
+static void unpack(char *text, struct limit_source *threads, struct limit_source *bytes) {
     FILE *f = NULL;
     for (char *line = text, *end; *line; line = end) {
         end = strchrnul(line, '\n');
@@ -310,12 +311,12 @@ static void unpack(char *text, struct told *threads, struct told *bytes) {
             f = fopen(path, "w");
             CHECK(f != NULL, "%s", path);
         } else if (f) fprintf(f, "%s\n", line);
-        else if (!tells(line, "threads ", threads)) (void)tells(line, "memory ", bytes);
+        else if (!parse_limit(line, "threads ", threads)) (void)parse_limit(line, "memory ", bytes);
     }
     if (f) fclose(f);
 }
 
-/* Stand before libc's: from the k-th on, one call or all fail. */
+/* Replace libc's: call number fail_at fails, and all later ones unless fail_once. */
 static long n_calls, fail_at;
 static bool fail_once;
 static bool fails(void) {
@@ -331,7 +332,7 @@ ssize_t read(int fd, void *p, size_t n) {
     return fails() ? (errno = EIO, -1) : real(fd, p, n);
 }
 
-/* What cannot be read sets no limit, and nothing else changes. */
+/* A file that cannot be read sets no limit and changes no other limit. */
 static void failing(unsigned n_threads, uint64_t n_bytes) {
     for (int once = 0; once < 2; once++) {
         fail_once = once;
@@ -362,7 +363,7 @@ static void trees(void) {
     memcpy(own, root, sizeof root);
     fake_bits = 64;
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        struct told threads = {0}, bytes = {0};
+        struct limit_source threads = {0}, bytes = {0};
         struct qr_buf text = {0};
         struct qr_err err = {0};
         const char *name = found.gl_pathv[i], *threads_by, *bytes_by;
@@ -373,11 +374,14 @@ static void trees(void) {
         unpack((char *)text.p, &threads, &bytes);
         unsigned n = qr_cpu_limit_under(root, &threads_by);
         uint64_t m = qr_memory_limit_under(root, &bytes_by);
-        CHECK(threads.by && n == (threads.n ? threads.n : 64) && !strcmp(threads_by, threads.by),
-              "%s: %u threads by %s, not %llu by %s", name, n, threads_by, threads.n, threads.by);
-        CHECK(bytes.by && m == (bytes.n ? bytes.n : physical) && !strcmp(bytes_by, bytes.by),
+        CHECK(threads.source && n == (threads.n ? threads.n : 64) &&
+                  !strcmp(threads_by, threads.source),
+              "%s: %u threads by %s, not %llu by %s", name, n, threads_by, threads.n,
+              threads.source);
+        CHECK(bytes.source && m == (bytes.n ? bytes.n : physical) &&
+                  !strcmp(bytes_by, bytes.source),
               "%s: %llu bytes by %s, not %llu by %s", name, (unsigned long long)m, bytes_by,
-              bytes.n, bytes.by);
+              bytes.n, bytes.source);
         failing(n, m);
         snprintf(gone, sizeof gone, "rm -r %s", all);
         CHECK(system(gone) == 0, "%s", gone);
@@ -388,7 +392,7 @@ static void trees(void) {
     globfree(&found);
 }
 
-/* Stands before libc's: so many threads there are. */
+/* Replaces libc's: threads_left threads can be created. */
 static int threads_left;
 int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr,
                    void *(*body)(void *), void *restrict arg) {
@@ -397,31 +401,31 @@ int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict at
 }
 
 struct sum {
-    atomic_size_t of_all, strangers;
+    atomic_size_t of_all, bad_worker;
 };
 static void add(void *ctx, size_t i, unsigned worker) {
     struct sum *s = ctx;
-    if (worker > 3) atomic_fetch_add(&s->strangers, 1); /* CHECK counts for one thread */
+    if (worker > 3) atomic_fetch_add(&s->bad_worker, 1); /* CHECK counts for one thread */
     atomic_fetch_add(&s->of_all, i);
 }
 
-/* A pool does with the threads that there are. */
+/* A pool works with the threads that can be created. */
 static void threads(void) {
     for (int n = 0; n <= 3; n++) {
         struct sum sum = {0};
         threads_left = n;
         struct qr_pool *p = qr_pool_new(8);
-        CHECK(qr_pool_size(p) == (unsigned)n + 1, "%u threads of 8, where %d more were given",
+        CHECK(qr_pool_size(p) == (unsigned)n + 1, "%u threads of 8, with %d that can be created",
               qr_pool_size(p), n);
         qr_pool_for(p, 1000, add, &sum);
-        CHECK(atomic_load(&sum.of_all) == 499500 && atomic_load(&sum.strangers) == 0);
+        CHECK(atomic_load(&sum.of_all) == 499500 && atomic_load(&sum.bad_worker) == 0);
         qr_pool_resize(p, 1);
         threads_left = n;
         qr_pool_resize(p, 4);
         CHECK(qr_pool_size(p) == (unsigned)n + 1, "%u threads of 4 after a resize",
               qr_pool_size(p));
         qr_pool_for(p, 1000, add, &sum);
-        CHECK(atomic_load(&sum.of_all) == 999000 && atomic_load(&sum.strangers) == 0);
+        CHECK(atomic_load(&sum.of_all) == 999000 && atomic_load(&sum.bad_worker) == 0);
         qr_pool_free(p);
     }
 }

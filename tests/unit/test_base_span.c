@@ -1,14 +1,14 @@
-/* Spans: nothing while nobody captures, threads of their own, one capture at a time, what began
- * before it or ended behind it left out, and no more memory than is bounded. */
+/* Spans: none without a capture, a list per thread, one capture at a time, spans that cross the
+ * begin or end of a capture left out, bounded memory. */
 #include <pthread.h>
 #include <unistd.h>
 
 #include "base/span.h"
 #include "tests/t.h"
 
-static void nothing_while_off(void) {
+static void no_spans_without_capture(void) {
     struct qr_spans s;
-    CHECK(qr_span_begin() == 0, "a span begins while nobody captures");
+    CHECK(qr_span_begin() == 0, "a span begins without a capture");
     qr_span_end(qr_span_begin(), QR_SPAN_STEP, NULL, 1);
     CHECK(qr_spans_start());
     qr_spans_stop(&s);
@@ -16,26 +16,26 @@ static void nothing_while_off(void) {
     qr_spans_fini(&s);
 }
 
-static void one_at_a_time(void) {
+static void one_capture_at_a_time(void) {
     struct qr_spans s;
     CHECK(qr_spans_start());
     CHECK(!qr_spans_start(), "two captures at once");
     qr_spans_stop(&s);
     qr_spans_fini(&s);
-    CHECK(qr_spans_start(), "none after the first");
+    CHECK(qr_spans_start(), "no second capture");
     qr_spans_stop(&s);
     qr_spans_fini(&s);
 }
 
-static void only_what_lies_within(void) {
+static void crossing_spans_left_out(void) {
     struct qr_spans s;
     CHECK(qr_spans_start());
     int64_t early_ns = qr_span_begin();
     qr_spans_stop(&s);
     qr_spans_fini(&s);
-    qr_span_end(early_ns, QR_SPAN_STEP, NULL, 1); /* behind its capture */
+    qr_span_end(early_ns, QR_SPAN_STEP, NULL, 1); /* after its capture */
     CHECK(qr_spans_start());
-    qr_span_end(early_ns, QR_SPAN_STEP, NULL, 2); /* of the one before */
+    qr_span_end(early_ns, QR_SPAN_STEP, NULL, 2); /* begun in an earlier capture */
     int64_t began_ns = qr_span_begin();
     qr_span_end(began_ns, QR_SPAN_FORWARD, "dense_1:Dense", 16);
     qr_spans_stop(&s);
@@ -56,7 +56,7 @@ static void *work(void *arg) {
     return NULL;
 }
 
-static void threads_of_their_own(void) {
+static void lists_per_thread(void) {
     static char names[THREADS][8] = {"a", "b", "c", "d"};
     pthread_t t[THREADS];
     struct qr_spans s;
@@ -79,7 +79,7 @@ static void threads_of_their_own(void) {
     qr_spans_fini(&s);
 }
 
-static void stopped_under_way(void) {
+static void stop_while_recording(void) {
     pthread_t t[THREADS];
     struct qr_spans s;
     static char name[] = "e";
@@ -94,7 +94,7 @@ static void stopped_under_way(void) {
     CHECK(!qr_spans_on);
 }
 
-static void no_more_than_is_bounded(void) {
+static void bounded_memory(void) {
     struct qr_spans s;
     size_t n = 0;
     CHECK(qr_spans_start());
@@ -108,11 +108,11 @@ static void no_more_than_is_bounded(void) {
 }
 
 int main(void) {
-    nothing_while_off();
-    one_at_a_time();
-    only_what_lies_within();
-    threads_of_their_own();
-    stopped_under_way();
-    no_more_than_is_bounded();
+    no_spans_without_capture();
+    one_capture_at_a_time();
+    crossing_spans_left_out();
+    lists_per_thread();
+    stop_while_recording();
+    bounded_memory();
     return t_end();
 }

@@ -1,5 +1,5 @@
-/* Whose a certificate is: names of each kind, made with OpenSSL and signed by the job's CA, against
- * a URI and against DNS names. */
+/* Identity of certificates: names of each kind, made with OpenSSL and signed by the job's CA,
+ * against a URI and against DNS names. */
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
@@ -51,7 +51,7 @@ static GENERAL_NAME *name_new(const struct name *n) {
     return g;
 }
 
-static void put(X509 *x, int nid, const char *value) {
+static void add_extension(X509 *x, int nid, const char *value) {
     X509_EXTENSION *e = X509V3_EXT_conf_nid(NULL, NULL, nid, value);
     CHECK(e && X509_add_ext(x, e, -1) == 1);
     X509_EXTENSION_free(e);
@@ -65,8 +65,8 @@ static char *text_of(BIO *bio) {
     return text;
 }
 
-/* PEM of a certificate of the CA with these names, and of its key where it is wanted. free().
- * common_name may be a job's URI too: it says nothing. */
+/* Returns the PEM text of a certificate of the CA with these names; *ret_key, unless NULL, gets
+ * that of its key. The caller frees both. common_name may be a job's URI, which must not count. */
 static char *leaf_with(const struct name *names, size_t n, const char *common_name,
                        char **ret_key) {
     BIO *ca_pem = BIO_new_mem_buf(ca.ca.p, (int)ca.ca.n),
@@ -84,7 +84,7 @@ static char *leaf_with(const struct name *names, size_t n, const char *common_na
     X509_NAME_add_entry_by_NID(X509_get_subject_name(x), NID_commonName, MBSTRING_ASC,
                                (const unsigned char *)common_name, -1, -1, 0);
     X509_set_issuer_name(x, X509_get_subject_name(issuer));
-    put(x, NID_ext_key_usage, "serverAuth,clientAuth");
+    add_extension(x, NID_ext_key_usage, "serverAuth,clientAuth");
     if (n) CHECK(X509_add1_ext_i2d(x, NID_subject_alt_name, all, 0, X509V3_ADD_DEFAULT) == 1);
     CHECK(X509_sign(x, ca_key, EVP_sha256()) > 0 && PEM_write_bio_X509(out, x) == 1);
     BIO *key_out = BIO_new(BIO_s_mem());
@@ -101,78 +101,86 @@ static char *leaf_with(const struct name *names, size_t n, const char *common_na
     return text_of(out);
 }
 
-static void is(const char *what, enum qr_peer_fault want, const struct qr_certificate_identity *of,
-               const struct name *names, size_t n, const char *common_name) {
+static void check_identity(const char *what, enum qr_peer_fault want,
+                           const struct qr_certificate_identity *of, const struct name *names,
+                           size_t n, const char *common_name) {
     qr_auto(qr_free_p) char *pem = leaf_with(names, n, common_name, NULL);
-    char who[QR_CERTIFICATE_TEXT];
-    const char *why;
+    char found_names[QR_CERTIFICATE_TEXT];
+    const char *reason;
     const struct qr_certificate_identity *other[] = {&uri, &dns, &dns_one, &uri_odd};
     for (int server = 0; server < 2; server++) {
         enum qr_peer_fault fault = qr_certificate_peer(qr_buf_string(&ca.ca), pem, NULL, of, server,
-                                                       tls_now_s(), who, &why);
-        CHECK(fault == want, "%s: %d, not %d (%s, %s)", what, (int)fault, (int)want, who, why);
-        CHECK(want != QR_PEER_UNFIT || *why, "%s: it says why", what);
-        /* and never two identities at once */
+                                                       tls_now_s(), found_names, &reason);
+        CHECK(fault == want, "%s: %d, not %d (%s, %s)", what, (int)fault, (int)want, found_names,
+              reason);
+        CHECK(want != QR_PEER_UNFIT || *reason, "%s: has a reason", what);
+        /* A certificate matches no second identity. */
         for (size_t i = 0; i < sizeof other / sizeof *other; i++)
             if (other[i] != of)
                 CHECK(qr_certificate_peer(qr_buf_string(&ca.ca), pem, NULL, other[i], server,
-                                          tls_now_s(), who, &why) != QR_PEER_FINE,
+                                          tls_now_s(), found_names, &reason) != QR_PEER_FINE,
                       "%s: also %s", what, other[i]->text);
     }
 }
-#define IS(what, want, of, cn, ...)                                                                \
+#define CHECK_IDENTITY(what, want, of, cn, ...)                                                    \
     do {                                                                                           \
         static const struct name row_names[] = {__VA_ARGS__};                                      \
-        is(what, want, of, row_names, sizeof row_names / sizeof *row_names, cn);                   \
+        check_identity(what, want, of, row_names, sizeof row_names / sizeof *row_names, cn);       \
     } while (0)
 
 static void test_kinds(void) {
-    IS("the job's URI", QR_PEER_FINE, &uri, "x", URI("qring://tests/job"));
-    IS("a DNS name that is the job's URI", QR_PEER_UNFIT, &uri, "x", DNS("qring://tests/job"));
-    IS("a URI that is the job's DNS name", QR_PEER_UNFIT, &dns_one, "x", URI("job"));
-    IS("two DNS names", QR_PEER_FINE, &dns, "x", DNS("b.job"), DNS("a.job"));
-    IS("one DNS name with a comma", QR_PEER_UNFIT, &dns, "x", DNS("a.job,b.job"));
-    IS("a URI that is two DNS names", QR_PEER_UNFIT, &dns, "x", URI("a.job,b.job"));
-    IS("a URI with a comma", QR_PEER_FINE, &uri_odd, "x", URI("spiffe://a/b,c"));
-    IS("two URIs that are that one in pieces", QR_PEER_UNFIT, &uri_odd, "x", URI("spiffe://a/b"),
-       URI("c"));
-    IS("an e-mail address", QR_PEER_FOREIGN_JOB, &uri, "x", {GEN_EMAIL, "qring://tests/job", 0});
-    IS("an IP address", QR_PEER_FOREIGN_JOB, &dns_one, "x", {GEN_IPADD, "jobs", 0});
-    IS("a name of another kind", QR_PEER_FOREIGN_JOB, &uri, "x",
-       {GEN_OTHERNAME, "qring://tests/job", 0});
-    IS("a directory's name", QR_PEER_FOREIGN_JOB, &uri, "x", {GEN_DIRNAME, "qring://tests/job", 0});
-    IS("a registered number", QR_PEER_FOREIGN_JOB, &uri, "x", {GEN_RID, "", 0});
-    is("the common name alone", QR_PEER_FOREIGN_JOB, &uri, NULL, 0, "qring://tests/job");
-    IS("the common name beside a DNS name", QR_PEER_FOREIGN_JOB, &uri, "qring://tests/job",
-       DNS("job.other"));
-    IS("all kinds, of which one counts", QR_PEER_FINE, &uri, "x", {GEN_EMAIL, "a@b", 0},
-       {GEN_IPADD, "\x7f\0\0\1", 4}, DNS("*.job.tests.svc"), {GEN_OTHERNAME, "x", 0},
-       URI("spiffe://x"), URI("qring://tests/job"), DNS("localhost"));
-    IS("the job's URI, and a DNS name that is none", QR_PEER_UNFIT, &uri, "x",
-       URI("qring://tests/job"), DNS("qring://tests/other"));
+    CHECK_IDENTITY("the job's URI", QR_PEER_FINE, &uri, "x", URI("qring://tests/job"));
+    CHECK_IDENTITY("a DNS name that is the job's URI", QR_PEER_UNFIT, &uri, "x",
+                   DNS("qring://tests/job"));
+    CHECK_IDENTITY("a URI that is the job's DNS name", QR_PEER_UNFIT, &dns_one, "x", URI("job"));
+    CHECK_IDENTITY("two DNS names", QR_PEER_FINE, &dns, "x", DNS("b.job"), DNS("a.job"));
+    CHECK_IDENTITY("one DNS name with a comma", QR_PEER_UNFIT, &dns, "x", DNS("a.job,b.job"));
+    CHECK_IDENTITY("a URI that is two DNS names", QR_PEER_UNFIT, &dns, "x", URI("a.job,b.job"));
+    CHECK_IDENTITY("a URI with a comma", QR_PEER_FINE, &uri_odd, "x", URI("spiffe://a/b,c"));
+    CHECK_IDENTITY("that URI, split at its comma", QR_PEER_UNFIT, &uri_odd, "x",
+                   URI("spiffe://a/b"), URI("c"));
+    CHECK_IDENTITY("an e-mail address", QR_PEER_FOREIGN_JOB, &uri, "x",
+                   {GEN_EMAIL, "qring://tests/job", 0});
+    CHECK_IDENTITY("an IP address", QR_PEER_FOREIGN_JOB, &dns_one, "x", {GEN_IPADD, "jobs", 0});
+    CHECK_IDENTITY("a name of another kind", QR_PEER_FOREIGN_JOB, &uri, "x",
+                   {GEN_OTHERNAME, "qring://tests/job", 0});
+    CHECK_IDENTITY("a directory name", QR_PEER_FOREIGN_JOB, &uri, "x",
+                   {GEN_DIRNAME, "qring://tests/job", 0});
+    CHECK_IDENTITY("a registered ID", QR_PEER_FOREIGN_JOB, &uri, "x", {GEN_RID, "", 0});
+    check_identity("the common name alone", QR_PEER_FOREIGN_JOB, &uri, NULL, 0,
+                   "qring://tests/job");
+    CHECK_IDENTITY("the common name beside a DNS name", QR_PEER_FOREIGN_JOB, &uri,
+                   "qring://tests/job", DNS("job.other"));
+    CHECK_IDENTITY("names of all kinds, one of them the job's", QR_PEER_FINE, &uri, "x",
+                   {GEN_EMAIL, "a@b", 0}, {GEN_IPADD, "\x7f\0\0\1", 4}, DNS("*.job.tests.svc"),
+                   {GEN_OTHERNAME, "x", 0}, URI("spiffe://x"), URI("qring://tests/job"),
+                   DNS("localhost"));
+    CHECK_IDENTITY("the job's URI and a malformed DNS name", QR_PEER_UNFIT, &uri, "x",
+                   URI("qring://tests/job"), DNS("qring://tests/other"));
 }
 
 static void test_texts(void) {
-    IS("a URI that ends early", QR_PEER_UNFIT, &uri, "x",
-       WITH_NUL(GEN_URI, "qring://tests/job\0.other"));
-    IS("a DNS name that ends early", QR_PEER_UNFIT, &dns_one, "x",
-       WITH_NUL(GEN_DNS, "job\0.other"));
-    IS("a NUL at the end", QR_PEER_UNFIT, &uri, "x", WITH_NUL(GEN_URI, "qring://tests/job\0"));
-    IS("a name that is a NUL", QR_PEER_UNFIT, &uri, "x", URI("qring://tests/job"),
-       WITH_NUL(GEN_DNS, "\0"));
-    IS("control bytes", QR_PEER_UNFIT, &uri, "x", URI("qring://tests/job\n"));
-    IS("a blank", QR_PEER_UNFIT, &dns_one, "x", DNS("job "));
-    IS("no ASCII", QR_PEER_UNFIT, &dns_one, "x", DNS("job\xc3\xa4"));
+    CHECK_IDENTITY("a URI with a NUL inside", QR_PEER_UNFIT, &uri, "x",
+                   WITH_NUL(GEN_URI, "qring://tests/job\0.other"));
+    CHECK_IDENTITY("a DNS name with a NUL inside", QR_PEER_UNFIT, &dns_one, "x",
+                   WITH_NUL(GEN_DNS, "job\0.other"));
+    CHECK_IDENTITY("a NUL at the end", QR_PEER_UNFIT, &uri, "x",
+                   WITH_NUL(GEN_URI, "qring://tests/job\0"));
+    CHECK_IDENTITY("a name that is a NUL", QR_PEER_UNFIT, &uri, "x", URI("qring://tests/job"),
+                   WITH_NUL(GEN_DNS, "\0"));
+    CHECK_IDENTITY("control bytes", QR_PEER_UNFIT, &uri, "x", URI("qring://tests/job\n"));
+    CHECK_IDENTITY("a blank", QR_PEER_UNFIT, &dns_one, "x", DNS("job "));
+    CHECK_IDENTITY("not ASCII", QR_PEER_UNFIT, &dns_one, "x", DNS("job\xc3\xa4"));
     static const char *const odd[] = {"job:",  "/job", "a,b",    "a..b", ".job", "job.", "*",
                                       "a.*.b", "*job", "**.job", "*.",   "a@b",  "a%b",  "[::1]"};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         const struct name one[] = {URI("qring://tests/job"), DNS(odd[i])};
-        is(odd[i], QR_PEER_UNFIT, &uri, one, 2, "x");
+        check_identity(odd[i], QR_PEER_UNFIT, &uri, one, 2, "x");
     }
     static const char *const good[] = {"job", "a-1.b_2.C", "*.job", "1"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         const struct name one[] = {URI("qring://tests/job"), DNS(good[i])};
-        is(good[i], QR_PEER_FINE, &uri, one, 2, "x");
+        check_identity(good[i], QR_PEER_FINE, &uri, one, 2, "x");
     }
     char text[65][8], wide[400];
     struct name many[65];
@@ -180,15 +188,15 @@ static void test_texts(void) {
         snprintf(text[i], sizeof text[i], "n%02d", i);
         many[i] = (struct name)DNS(text[i]);
     }
-    is("64 names, none the job's", QR_PEER_FOREIGN_JOB, &dns, many, 64, "x");
-    is("65 names", QR_PEER_UNFIT, &dns, many, 65, "x");
+    check_identity("64 names, none the job's", QR_PEER_FOREIGN_JOB, &dns, many, 64, "x");
+    check_identity("65 names", QR_PEER_UNFIT, &dns, many, 65, "x");
     memset(wide, 'a', sizeof wide);
     wide[254] = 0;
     const struct name one = DNS(wide);
-    is("a name of 254 letters", QR_PEER_UNFIT, &dns, &one, 1, "x");
+    check_identity("a name of 254 letters", QR_PEER_UNFIT, &dns, &one, 1, "x");
 }
 
-/* Our own is held to the same, with a sentence. */
+/* The worker's own certificate is checked by the same rules, with an error message. */
 static void test_own(void) {
     static const struct name odd[] = {URI("qring://tests/job"), DNS("a,b")};
     struct tls_dir d = tls_dir_new();
@@ -208,7 +216,7 @@ static void test_own(void) {
     tls_dir_free(&d);
 }
 
-static void test_orders(void) {
+static void test_requests(void) {
     static const struct {
         const char *name_space, *job, *service;
         bool good;
@@ -240,7 +248,7 @@ int main(void) {
     test_kinds();
     test_texts();
     test_own();
-    test_orders();
+    test_requests();
     qr_certificate_wipe(&ca);
     return t_end();
 }
