@@ -1,12 +1,12 @@
-/* Ansätze and encoders by name: the states that PennyLane and Qiskit have for their own, with
- * weights in their order; the refusals of their keys. */
+/* Ansätze and encoders by name: states equal to those of PennyLane and Qiskit, with weights in the
+ * same order; rejected keys. */
 #include <math.h>
 
 #include "circuit/circuit_json.h"
 #include "tests/golden.h"
 #include "tests/ref/dense.h"
 
-/* Rounding of some hundred gates on amplitudes of at most 1, in both programs. */
+/* Rounding of a few hundred gates on amplitudes of at most 1, in both programs. */
 #define WITHIN 1e-13
 
 static void against_others(void) {
@@ -49,14 +49,14 @@ static void against_others(void) {
     qr_json_free(root);
 }
 
-/* ---- what is refused ---- */
+/* ---- rejected ---- */
 
 #define WHOLE(name, keys) "{\"ansatz\": \"" name "\", \"qubits\": 4" keys "}"
 #define ITEM(keys) "{\"qubits\": 4, \"gates\": [{\"gate\": \"H\", \"qubits\": [0]}, {" keys "}]}"
 #define UCCSD(keys) WHOLE("uccsd", ", \"electrons\": 2" keys)
 static const struct {
     const char *text, *says;
-} refusals[] = {
+} rejected_rows[] = {
     {WHOLE("strongly", ""),
      "circuit.ansatz is 'strongly'; it must be 'qcnn', 'strongly-entangling'"},
     {WHOLE("hardware-eficient", ""), "did you mean 'hardware-efficient'?"},
@@ -152,24 +152,26 @@ static const struct {
     {ITEM("\"ansatz\": \"angel\""), "gates[1].ansatz is 'angel'"},
 };
 
-static void refused(void) {
-    for (size_t i = 0; i < COUNT(refusals); i++) {
+static void rejected(void) {
+    for (size_t i = 0; i < COUNT(rejected_rows); i++) {
         struct qr_json *root = NULL;
         struct qr_circuit *c = NULL;
         struct qr_qubits readouts;
         struct qr_err err = {0};
-        CHECK(qr_json_parse(qr_bytes_of_string(refusals[i].text), "test", &root, &err) == QR_OK,
-              "%s: %s", err.msg, refusals[i].text);
+        CHECK(qr_json_parse(qr_bytes_of_string(rejected_rows[i].text), "test", &root, &err) ==
+                  QR_OK,
+              "%s: %s", err.msg, rejected_rows[i].text);
         CHECK(qr_circuit_from_json(root, "circuit", &c, &readouts, &err) == QR_INVALID_ARGUMENT &&
                   !c,
-              "taken: %s", refusals[i].text);
-        CHECK(strstr(err.msg, refusals[i].says), "%s\n    says: %s", refusals[i].text, err.msg);
+              "accepted: %s", rejected_rows[i].text);
+        CHECK(strstr(err.msg, rejected_rows[i].says), "%s\n    says: %s", rejected_rows[i].text,
+              err.msg);
         qr_json_free(root);
     }
 }
 
 int main(void) {
     against_others();
-    refused();
+    rejected();
     return t_end();
 }

@@ -1,5 +1,5 @@
-/* Adjoint, control and power of every gate and ansatz: states after them against those after the
- * items inside, and against PennyLane's and Qiskit's matrices, global phases included. */
+/* Adjoint, control and power of every gate and ansatz: their states against those of the items
+ * inside, and against PennyLane's and Qiskit's matrices, with global phases. */
 #include <math.h>
 
 #include "circuit/circuit_json.h"
@@ -9,7 +9,7 @@
 
 enum { MAX_DIM = 1 << REF_MAX_QUBITS };
 
-/* Amplitudes are at most 1 and each gate adds a few 2^-53; an item and its powers are some hundred
+/* Amplitudes are at most 1 and each gate adds a few 2^-53; an item and its powers are a few hundred
  * gates. */
 #define WITHIN 2e-13
 
@@ -31,8 +31,8 @@ static struct qr_circuit *circuit_of(const char *text) {
     return c;
 }
 
-/* The state after rotations of all n qubits by fixed angles and then `before`, the items in place
- * of $ in `pattern`, and `after`. */
+/* The state after rotations of all n qubits by fixed angles and then `pattern`, with `items` in
+ * place of each $. */
 static void state_after(unsigned n, const char *pattern, const char *items, const struct values *v,
                         double complex *ret) {
     double a[2 * REF_MAX_QUBITS];
@@ -67,7 +67,7 @@ static void check_same(const double complex *a, const double complex *b, size_t 
 #define CONTROL(q, v, items)                                                                       \
     "{\"control\": [" q "], \"control_values\": [" v "], \"gates\": [" items "]}"
 
-/* Patterns with the same state. */
+/* Pairs of patterns with the same state. */
 static const char *const equal[][2] = {
     {"$, " ADJOINT("$"), ""},
     {ADJOINT("$") ", $", ""},
@@ -87,8 +87,8 @@ static const char *const equal[][2] = {
      "$, {\"gate\": \"Sdg\", \"qubits\": [0]}"},
 };
 
-/* Patterns on two more qubits c and d, with the state of the second where both have these values
- * (-1: any), and else that without. */
+/* Patterns on two more qubits c and d. Where both have these values (-1: any) the state is that of
+ * `inside`, elsewhere that without the pattern. */
 static const struct {
     const char *pattern, *inside;
     int c, d;
@@ -104,7 +104,7 @@ static const struct {
     {CONTROL("d", "1", POWER("2", "$")), "$, $", -1, 1},
 };
 
-/* "$", with the numbers of the controls in place of c and d. */
+/* Writes the pattern with the control qubits' numbers in place of c and d. */
 static void with_controls(const char *pattern, unsigned n, struct qr_buf *to) {
     for (const char *p = pattern; *p; p++) {
         bool name = (*p == 'c' || *p == 'd') && (p[-1] == '[' || p[-1] == ' ') &&
@@ -170,7 +170,7 @@ static char *items_of(const struct qr_json *circuit) {
     return text;
 }
 
-/* All kinds, with controls, shifts, shared parameters and data. */
+/* All kinds of gates, with controls, shifts, shared parameters and data. */
 static void native_gates(void) {
     double theta[64], x[REF_MAX_QUBITS];
     for (uint64_t seed = 0; seed < 60; seed++) {
@@ -206,7 +206,8 @@ static void composite_gates(void) {
         size_t dim = (size_t)1 << qubits;
         char *items = items_of(circuit);
         const struct values none = {NULL, NULL};
-        /* Without a control a unitary has no global phase, so it is no truth for one with. */
+        /* An item without a control may drop its global phase, and is then no reference for a
+         * controlled one. */
         if (n % 4 == 0)
             check_items(items, qubits, golden_flag(row, "phase"), &none, golden_text(row, "from"));
         golden_fill(qr_json_get(row, "matrix"), numbers);
@@ -237,7 +238,7 @@ static void composite_gates(void) {
     qr_json_free(root);
 }
 
-/* A controlled preparation keeps the phase of its state, which one without a control has not. */
+/* A controlled preparation keeps the phase of its state; one without a control does not. */
 static void controlled_state(const char *items, unsigned n, const struct qr_json *want) {
     static double complex state[MAX_DIM];
     double *numbers = golden_numbers(want, &(size_t){0});
@@ -295,7 +296,7 @@ static void ansaetze(void) {
         free(x);
     }
     qr_json_free(root);
-    /* In the file these are in lists */
+    /* In the golden file these are in lists. */
     static const char *const items[] = {
         "{\"ansatz\": \"tensor-network\", \"kind\": \"ttn\", \"qubits\": [3, 0, 1, 2]}",
         "{\"ansatz\": \"angle\", \"qubits\": [0, 2], \"data\": 1}, {\"gate\": \"Basis\", "

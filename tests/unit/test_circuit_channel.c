@@ -1,6 +1,6 @@
 /* Noise channels and measurements in gate lists: every kind is read and written again; transfer
  * matrices, Pauli errors and Kraus operators against operators of the textbook; derivatives by
- * finite differences; what is refused, and why; drawings. */
+ * finite differences; errors; drawings. */
 #include "base/mem.h"
 #include "circuit/channel.h"
 #include "circuit/circuit_json.h"
@@ -70,7 +70,7 @@ static void round_trip(void) {
     qr_circuit_free(c);
 }
 
-static void refusals(void) {
+static void rejected(void) {
     static const struct {
         const char *item, *says;
     } rows[] = {
@@ -180,7 +180,7 @@ static void numbers(void) {
         for (size_t k = 0; errors && k < n; k++) sum += p[k];
         CHECK(!errors || fabs(sum - 1) < 1e-14, "%s: %g", info->names[0], sum);
         if (errors) continue;
-        /* operators have the transfer matrix, and are complete */
+        /* Operators give the transfer matrix, and are complete. */
         double complex kraus[QR_CHANNEL_KRAUS * 16];
         struct qr_channel any = {.info = qr_channel_info_of("Kraus", 1),
                                  .kraus = qr_xcalloc(16, 16)};
@@ -193,14 +193,14 @@ static void numbers(void) {
         for (size_t k = 0; k < 16; k++) CHECK(fabs(r[k] - ref[k]) < 1e-14, "%s", info->names[0]);
         qr_channel_fini(&any);
     }
-    /* outside of its range a strength gives no number */
+    /* A strength out of range gives NaN. */
     struct qr_channel c = {.info = qr_channel_info_of("AmplitudeDamping", 1)};
     double a = 1.25, r[16];
     qr_channel_transfer(&c, &a, r, NULL);
     CHECK(isnan(r[0]));
 }
 
-/* A channel on a qubit that the term does not reach is outside of its cone. */
+/* A channel on a qubit that the term does not reach is outside its cone. */
 static void cones(void) {
     struct qr_err err;
     struct qr_circuit *c =
@@ -218,8 +218,8 @@ static void cones(void) {
     qr_circuit_free(c);
 }
 
-/* "noise": the most special name of a gate counts; channels of one qubit act on each, names merge.
- * */
+/* "noise": the most specific name of a gate applies, channels of one qubit act on each qubit, and
+ * parameter names are merged. */
 static void noise(void) {
     static const char text[] =
         "{\"qubits\": 3, \"gates\": [{\"gate\": \"RX\", \"qubits\": [0], \"angle\": \"w2\"},"
@@ -323,7 +323,7 @@ static void measurements(void) {
         CHECK(c->channels[g[1].channel].args[0].scale == 0.1 && c->n_params == 2);
         const struct qr_condition *on = &c->conditions.list[g[3].condition - 1];
         CHECK(g[3].condition && on->bits.word[0] == 16 && on->values.word[0] == 16);
-        for (int k = 4; k < 6 && noisy; k++) /* noise of a gate that acts if bit 4 is 1 */
+        for (int k = 4; k < 6 && noisy; k++) /* noise of a conditional gate */
             CHECK(g[k].kind == QR_GATE_CHANNEL && g[k].condition == g[3].condition);
         g += noisy ? 2 : 0;
         on = &c->conditions.list[g[4].condition - 1];
@@ -331,7 +331,7 @@ static void measurements(void) {
         on = &c->conditions.list[g[5].condition - 1];
         CHECK(g[5].kind == QR_GATE_CHANNEL && on->bits.word[0] == 16 && on->values.word[0] == 16);
         CHECK(g[6].bit == 3 && g[7].bit == 0 && g[8].bit == 1 && g[11].condition);
-        CHECK(c->channels[g[6].channel].args[1].scale == (noisy ? 0.5 : 0)); /* of the read-outs */
+        CHECK(c->channels[g[6].channel].args[1].scale == (noisy ? 0.5 : 0)); /* of the read-out */
         struct qr_buf out = {0};
         struct qr_json_writer w = qr_json_writer(&out, 1);
         qr_circuit_put_json(c, &w);
@@ -347,7 +347,8 @@ static void measurements(void) {
     }
 }
 
-/* Each error that a measurement does not give is that of its qubit's read-out; also in the text. */
+/* A measurement takes an error that it does not give from its qubit's read-out, also when it is
+ * written and read again. */
 static void errors_of_measurements(void) {
     static const struct {
         const char *given;
@@ -382,7 +383,8 @@ static void errors_of_measurements(void) {
           "%s", err.msg);
 }
 
-/* A gate is after the measurement of its bit, and the bit's next one after the gate. */
+/* A conditional gate is in a later moment than the measurement of its bit, and the bit's next
+ * measurement in a later moment than the gate. */
 static void moments_of_bits(void) {
     struct qr_err err;
     struct qr_circuit *c = circuit_of("{\"qubits\": 3, \"gates\": [{\"measure\": [0]}, {\"if\": "
@@ -400,7 +402,7 @@ static void moments_of_bits(void) {
     qr_circuit_free(c);
 }
 
-static void refused_measurements(void) {
+static void rejected_measurements(void) {
     static const struct {
         const char *items, *says;
     } rows[] = {
@@ -440,12 +442,12 @@ static void refused_measurements(void) {
 int main(void) {
     noise();
     round_trip();
-    refusals();
+    rejected();
     numbers();
     cones();
     measurements();
     errors_of_measurements();
     moments_of_bits();
-    refused_measurements();
+    rejected_measurements();
     return t_end();
 }

@@ -15,7 +15,7 @@ static uint8_t factor_on(const struct qr_gate *g, unsigned q) {
     return qr_qubits_has(&g->controls, q) ? QR_PAULI_Z : ALL + 1;
 }
 
-/* Every gate and every qubit is looked at, whether the walk has reached it or not. */
+/* Checks every gate and every qubit, whether the walk has reached it or not. */
 static size_t plain_walk(const struct qr_circuit *c, const struct qr_pauli_term *term,
                          bool *ret_in) {
     uint8_t known[QR_MAX_QUBITS];
@@ -41,7 +41,7 @@ static size_t plain_walk(const struct qr_circuit *c, const struct qr_pauli_term 
     return n;
 }
 
-/* One finder for all terms, and each term twice: nothing stays from the walk before. */
+/* One finder for all terms, and each term twice: no state is left from the walk before. */
 static void against_plain_walk(void) {
     size_t n_in = 0, n_out = 0;
     for (uint64_t seed = 0; seed < 200; seed++) {
@@ -65,7 +65,7 @@ static void against_plain_walk(void) {
         qr_cone_finder_free(f);
         qr_circuit_free(c);
     }
-    CHECK(n_in > 1000 && n_out > 1000, "%zu in, %zu out: the trials say little", n_in, n_out);
+    CHECK(n_in > 1000 && n_out > 1000, "%zu in, %zu out: too few gates of one kind", n_in, n_out);
 }
 
 /* The cone alone gives the whole circuit's expectation value: at most 40 gates on 5 qubits, 4 terms
@@ -93,7 +93,7 @@ static void against_matrices(void) {
     }
 }
 
-/* A thousand qubits: read-outs of pooled qubits in every word, and a term across words. */
+/* 1024 qubits: read-outs of pooled qubits in every word, and a term across words. */
 static void wide(void) {
     struct qr_circuit *c = NULL;
     const struct qr_qcnn_options opt = {1024, 1, QR_QCNN_NOTEBOOK};

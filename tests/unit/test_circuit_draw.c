@@ -61,7 +61,7 @@ static void small(void) {
     qr_circuit_free(c);
 }
 
-/* SVG and LaTeX of gates with every kind of mark; names cannot break out of their place. */
+/* SVG and LaTeX of gates with every kind of symbol; names are escaped. */
 static void other_forms(void) {
     struct qr_circuit *c = qr_circuit_new(3, 1);
     struct qr_observable o[2];
@@ -139,7 +139,7 @@ static void check_gates(struct qr_circuit *c, const struct qr_gate *gates, size_
     qr_circuit_free(c);
 }
 
-/* Gates that are known by another name than that of the native one are drawn by it. */
+/* Gates with a common name are drawn with that name instead of the native one. */
 static void named(void) {
     struct qr_circuit *c = qr_circuit_new(2, 1);
     const double per_pi = 0x1.45f306dc9c883p-2;
@@ -165,7 +165,7 @@ static void named(void) {
     check_gates(c, gates, COUNT(gates), want);
 }
 
-/* Everything that changes a gate is in its label. */
+/* Every argument of a gate is in its label. */
 static void labels(void) {
     struct qr_circuit *c = qr_circuit_new(2, 0);
     const struct qr_gate_arg w = {QR_ARG_PARAMETER, 1, qr_circuit_param(c, "w")};
@@ -226,7 +226,7 @@ static void wide(void) {
     }
 }
 
-/* A thousand rows are drawn as far as that says anything, controls and read-outs beyond 64 in their
+/* A drawing of a thousand rows has bounded size; controls and read-outs beyond 64 are in their
  * rows. */
 static void many_rows(void) {
     struct qr_circuit *c = NULL;

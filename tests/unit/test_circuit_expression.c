@@ -1,5 +1,5 @@
-/* Numbers of gates as expressions: what is read, where it stops making sense, values and
- * derivatives against a slow evaluator that shares nothing with ours. */
+/* Arguments of gates as expressions: accepted forms, errors with their columns, values and
+ * derivatives against a slow evaluator that shares no code with lib. */
 #include <math.h>
 #include <stdio.h>
 
@@ -41,7 +41,7 @@ static double value(const char *text, const double *theta, const double *x) {
 
 /* ---- form ---- */
 
-/* text: what is shown of it; nodes: how many are left. */
+/* text: the printed form; nodes: the number after simplification. */
 static const struct {
     const char *from, *text;
     unsigned nodes;
@@ -100,7 +100,7 @@ static void test_forms(void) {
               "%s: %u nodes, %s", forms[i].from, e.n, qr_buf_string(&text));
         CHECK(parse(qr_buf_string(&text), &scale_again, &again, &err) && scale == scale_again &&
                   qr_expression_equal(&e, &again),
-              "%s reads back as another", forms[i].text);
+              "%s is read back differently", forms[i].text);
         qr_expression_fini(&e);
         qr_expression_fini(&again);
         qr_buf_free(&text);
@@ -155,14 +155,14 @@ static const struct {
      "at most 64 bytes, not 67"},
 };
 
-static void refused(const char *text, unsigned at, const char *why) {
+static void check_rejected(const char *text, unsigned at, const char *why) {
     struct qr_expression e;
     struct qr_err err;
     double scale;
     char place[48];
     snprintf(place, sizeof place, "\", column %u: ", at);
     if (parse(text, &scale, &e, &err)) {
-        CHECK(false, "%s is read", text);
+        CHECK(false, "%s is accepted", text);
         qr_expression_fini(&e);
         return;
     }
@@ -173,16 +173,16 @@ static void refused(const char *text, unsigned at, const char *why) {
 
 static void test_errors(void) {
     for (size_t i = 0; i < COUNT(errors); i++)
-        refused(errors[i].text, errors[i].column, errors[i].why);
+        check_rejected(errors[i].text, errors[i].column, errors[i].why);
     struct qr_buf b = {0};
     for (int i = 0; i < 40; i++) qr_buf_puts(&b, "(");
-    refused(qr_buf_string(&b), 33, "more than 32 nested brackets");
+    check_rejected(qr_buf_string(&b), 33, "more than 32 nested brackets");
     qr_buf_clear(&b);
     for (int i = 0; i < 40; i++) qr_buf_puts(&b, "-");
-    refused(qr_buf_string(&b), 33, "more than 32 nested brackets");
+    check_rejected(qr_buf_string(&b), 33, "more than 32 nested brackets");
     qr_buf_clear(&b);
     for (int i = 0; i < 100; i++) qr_buf_puts(&b, "a+");
-    refused(qr_buf_string(&b), 128, "more than 128");
+    check_rejected(qr_buf_string(&b), 128, "more than 128");
     while (b.n < 2000) qr_buf_puts(&b, "a+");
     struct qr_expression e;
     struct qr_err err;
@@ -219,25 +219,25 @@ static unsigned below(unsigned n) {
     return (unsigned)(state >> 11) % n;
 }
 
-static struct tree *grow(unsigned depth) {
+static struct tree *tree_new(unsigned depth) {
     static const char inner[] = "+-*/~sctSCTqelpbAh";
     struct tree *t = qr_xcalloc(1, sizeof *t);
     t->op = depth ? inner[below(sizeof inner - 1)] : "nax"[below(3)];
     t->number = (double)(int)below(40) / 8;
     t->index = below(3);
     if (!depth) return t;
-    t->left = grow(below(depth));
-    if (strchr("+-*/pAh", t->op)) t->right = grow(below(depth));
+    t->left = tree_new(below(depth));
+    if (strchr("+-*/pAh", t->op)) t->right = tree_new(below(depth));
     return t;
 }
-static void cut_down(struct tree *t) {
+static void tree_free(struct tree *t) {
     if (!t) return;
-    cut_down(t->left);
-    cut_down(t->right);
+    tree_free(t->left);
+    tree_free(t->right);
     free(t);
 }
 
-/* What stands for a node, with l and r for its operands: arguments stay inside the domains. */
+/* Text of a node, with l and r for its operands: arguments stay inside the domains. */
 static const char *pattern(char op) {
     switch (op) {
     case '+': return "(l + r)";
@@ -273,7 +273,7 @@ static void put_tree(const struct tree *t, struct qr_buf *to) {
 }
 
 static struct dual of_number(long double v) { return (struct dual){.v = v}; }
-/* f(a) with slope f'(a) */
+/* f(a) with its derivative f'(a). */
 static struct dual chain(struct dual a, long double v, long double slope) {
     for (int k = 0; k < N_VARIABLES; k++) a.d[k] *= slope;
     a.v = v;
@@ -294,7 +294,7 @@ static struct dual dual_cos(struct dual a) { return chain(a, cosl(a.v), -sinl(a.
 static struct dual dual_exp(struct dual a) { return chain(a, expl(a.v), expl(a.v)); }
 static struct dual dual_log(struct dual a) { return chain(a, logl(a.v), 1 / a.v); }
 
-/* By its sine and cosine. */
+/* Derivatives by those of its sine and cosine. */
 static struct dual dual_angle(struct dual y, struct dual x) {
     long double square = x.v * x.v + y.v * y.v;
     struct dual v = of_number(atan2l(y.v, x.v));
@@ -346,7 +346,8 @@ static struct dual dual_of(const struct tree *t, const double *at) {
     }
 }
 
-/* Rounding grows with the numbers on the way, which the derivatives tell of. */
+/* Rounding grows with the intermediate values; `size`, from the value and its derivatives,
+ * estimates them. */
 static bool near_enough(double got, long double want, long double size) {
     return fabsl(got - want) <= 1e-12L * (1 + size);
 }
@@ -362,7 +363,7 @@ static void one_tree(const char *text, const struct tree *t) {
     for (int k = 0; k < N_VARIABLES; k++) at[k] = (double)(int)below(4000) / 1000 - 2;
     double v = qr_expression_derivatives(&e, at, at + N_THETA, d),
            same = qr_expression_value(&e, at, at + N_THETA);
-    CHECK(memcmp(&v, &same, sizeof v) == 0, "%s: two values", text);
+    CHECK(memcmp(&v, &same, sizeof v) == 0, "%s: values differ", text);
     for (unsigned i = 0; i < e.n; i++) {
         if (e.node[i].op == QR_EXPRESSION_PARAMETER) sum[e.node[i].index] += scale * d[i];
         if (e.node[i].op == QR_EXPRESSION_INPUT) sum[N_THETA + e.node[i].index] += scale * d[i];
@@ -382,7 +383,7 @@ static void one_tree(const char *text, const struct tree *t) {
                        (qr_expression_value(&e, high, high + N_THETA) -
                         qr_expression_value(&e, low, low + N_THETA)) /
                        (2 * h);
-        /* the remainder is of third order: derivatives as large as size^3 are seen here */
+        /* The remainder is of third order, and third derivatives reach size^3. */
         if (size < 30)
             CHECK(fabs(slope - sum[k]) <= 1e-4 * (1 + (double)(size * size)),
                   "%s: by %d %g, by differences %g", text, k, sum[k], slope);
@@ -392,16 +393,16 @@ static void one_tree(const char *text, const struct tree *t) {
 
 static void test_random(void) {
     for (int i = 0; i < 3000; i++) {
-        struct tree *t = grow(1 + below(5));
+        struct tree *t = tree_new(1 + below(5));
         struct qr_buf text = {0};
         put_tree(t, &text);
         one_tree(qr_buf_string(&text), t);
-        cut_down(t);
+        tree_free(t);
         qr_buf_free(&text);
     }
 }
 
-/* Ends of domains, and outside. */
+/* At the ends of domains, and outside. */
 static void test_edges(void) {
     double zero[3] = {0}, one[3] = {1, 1, 1}, two[3] = {2, -2, 2}, d[QR_EXPRESSION_NODES], scale;
     CHECK(isnan(value("asin(a)", two, NULL)) && isnan(value("sqrt(b)", two, NULL)) &&
@@ -411,7 +412,7 @@ static void test_edges(void) {
           value("abs(b)", two, NULL) == 2 && value("2*asin(sqrt(x[1]))", NULL, one) == M_PI);
     struct qr_expression e;
     struct qr_err err;
-    /* by a at 0 and at the exponents where a formula would be 0 * inf */
+    /* By a at 0, and at exponents where a formula would be 0 * inf. */
     static const struct {
         const char *text;
         double by_first;
@@ -422,7 +423,7 @@ static void test_edges(void) {
             CHECK(scale * d[0] == at_zero[i].by_first, "%s: %g", at_zero[i].text, d[0]);
             qr_expression_fini(&e);
         }
-    /* and where there is no direction; the smallest and the largest do not overflow */
+    /* Where the direction is undefined; the smallest and the largest numbers do not overflow. */
     double tiny[3] = {-0x1p-1000, 0x1p-1000, 0}, huge[3] = {-0x1p1000, 0x1p1000, 0};
     CHECK(value("atan2(a, b)", zero, NULL) == 0 && value("hypot(a, b)", zero, NULL) == 0 &&
           value("atan2(a, b)", tiny, NULL) == -M_PI_4 &&
@@ -476,7 +477,7 @@ static bool same_gates(const struct qr_circuit *a, const struct qr_circuit *b) {
     return same;
 }
 
-/* The short form and the same as text are one circuit. */
+/* The object form and the same expression as text are one circuit. */
 static void test_short_forms(void) {
     static const char *const pairs[][2] = {
         {"0.5", "\"1/2\""},
@@ -537,7 +538,7 @@ static void test_circuits(void) {
           "%s", err.msg);
 }
 
-/* Columns by name: in order of mention behind those with numbers, until they get places. */
+/* Columns by name come after those with numbers, in order of mention, until they are resolved. */
 static void test_columns(void) {
     struct qr_err err;
     static const char gates[] = ANGLE(0, "\"x.b\"") "," ANGLE(
@@ -557,7 +558,7 @@ static void test_columns(void) {
           "%s", err.msg);
     CHECK(c->n_columns == 3 && c->n_expressions == 2);
     CHECK(qr_circuit_resolve_columns(c, right, 4, &err) == QR_OK, "%s", err.msg);
-    /* x.b and x[0] are one column now, so the two expressions are one */
+    /* x.b and x[0] are now one column, so the two expressions are one. */
     CHECK(c->n_columns == 4 && c->n_named == 4 && c->gates[0].args[0].index == 0 &&
           c->n_expressions == 1 && c->gates[1].args[0].index == 0 &&
           c->gates[2].args[0].index == 0);

@@ -1,5 +1,5 @@
 /* Matrices of all gates: unitary, equal to the reference's, equal to Cirq's at known points;
- * derivatives; what add refuses. */
+ * derivatives; gates that qr_circuit_add rejects. */
 #include <float.h>
 #include <math.h>
 
@@ -60,8 +60,8 @@ static void against_reference(void) {
             for (unsigned k = 0; k < g.n_args; k++) {
                 CHECK(distance(da + k * n, rd[k], n) < DERIVATIVE_TOLERANCE, "%s argument %u",
                       qr_gate_info(g.kind)->name, k);
-                /* central difference: error h^2/6 |f'''| <= h^2/6 (2 pi * 1.37)^3 + eps / h, at h =
-                 * 1e-5 below 2e-8 */
+                /* Central difference: error h^2/6 |f'''| <= h^2/6 (2 pi * 1.37)^3 + eps / h, at h =
+                 * 1e-5 below 2e-8. */
                 double lo[2] = {a[0], a[1]}, hi[2] = {a[0], a[1]};
                 double complex um[16], up[16];
                 lo[k] -= 1e-5, hi[k] += 1e-5;
@@ -132,7 +132,7 @@ static void names(void) {
           qr_natural_compare("p01", "p01") == 0);
 }
 
-/* Controls beyond the first word are checked as those in it. */
+/* Controls beyond the first word are checked like those in it. */
 static void wide(void) {
     struct qr_circuit *c = qr_circuit_new(1000, 0), *copy;
     struct qr_gate g = {.kind = QR_GATE_H, .n_targets = 1, .n_args = 1, .targets = {999}};
@@ -161,7 +161,7 @@ static void wide(void) {
     qr_circuit_free(copy);
 }
 
-static void refusals(void) {
+static void rejected(void) {
     struct qr_circuit *c = qr_circuit_new(3, 2);
     qr_circuit_param(c, "a");
     const struct qr_gate good = {.kind = QR_GATE_XX,
@@ -196,9 +196,9 @@ static void refusals(void) {
     qr_circuit_free(c);
 }
 
-/* The reference against itself: its gradient against central differences of its expectation,
- * controls and sharing included. Error below h^2/6 * n_gates * (2 pi)^3 * scale + eps / h < 1e-6 at
- * h = 1e-5. */
+/* The reference against itself: its gradient against central differences of its expectation, with
+ * controls and shared parameters. Error below h^2/6 * n_gates * (2 pi)^3 * scale + eps / h < 1e-6
+ * at h = 1e-5. */
 static void reference_is_sound(void) {
     for (uint64_t seed = 0; seed < 20; seed++) {
         struct qr_circuit *c = ref_random_circuit(seed, 4, 16);
@@ -227,7 +227,7 @@ int main(void) {
     known_matrices();
     names();
     wide();
-    refusals();
+    rejected();
     reference_is_sound();
     return t_end();
 }

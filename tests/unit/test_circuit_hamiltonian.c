@@ -1,5 +1,5 @@
-/* Hamiltonians: what OpenFermion and PennyLane write, in each of its forms, is the same operator;
- * small texts by their canonical form; what is refused, and in which words; many terms. */
+/* Hamiltonians: all forms that OpenFermion and PennyLane write give the same operator; small texts
+ * by their canonical form; error messages of rejected ones; many terms. */
 #include <math.h>
 
 #include "observable/hamiltonian.h"
@@ -18,7 +18,7 @@ static const struct qr_pauli_term *find(const struct qr_observable *o,
     return NULL;
 }
 
-static void same_as(const struct qr_json *e, const char *form) {
+static void check_operator(const struct qr_json *e, const char *form) {
     const char *name = golden_text(e, "name");
     unsigned n_qubits = (unsigned)golden_number(e, "qubits", 0);
     const struct qr_json *terms = qr_json_get(e, "terms");
@@ -50,7 +50,7 @@ static void same_as(const struct qr_json *e, const char *form) {
     qr_buf_free(&text);
 }
 
-static void of_other_programs(void) {
+static void against_other_programs(void) {
     static const char *const forms[] = {"plain.txt",    "openfermion.txt", "pennylane.txt",
                                         "sentence.txt", "terms.json",      "ops.json",
                                         "members.json"};
@@ -58,7 +58,7 @@ static void of_other_programs(void) {
     size_t n = 0;
     for (const struct qr_json *e = qr_json_first(qr_json_get(root, "operators")); e;
          e = qr_json_next(e))
-        for (size_t i = 0; i < COUNT(forms); i++, n++) same_as(e, forms[i]);
+        for (size_t i = 0; i < COUNT(forms); i++, n++) check_operator(e, forms[i]);
     CHECK(n == 14, "%zu", n);
     qr_json_free(root);
 }
@@ -85,7 +85,7 @@ static void accepted(void) {
         {" {\"Z0 Z1\": 0.5, \"I()\": 1}", "0.5*Z0 Z1 + 1"},
         {"[[[[0, \"X\"], [3, \"I\"]], 2]]", "2*X0"},
         {"{\"ops\": [\"Z(0)\"], \"coeffs\": [4]}", "4*Z0"},
-        /* what turns the same qubits stands together, else in the order of the text */
+        /* Terms that flip the same qubits are adjacent; otherwise the order is that of the text. */
         {"Z1\nX0 Y2\n2 Z0\nX3\nY0 X2\n3 X0 X2 Z1\n4",
          "Z1 + 2*Z0 + 4 + X0 Y2 + Y0 X2 + 3*X0 Z1 X2 + X3"},
     };
@@ -99,7 +99,7 @@ static void accepted(void) {
     }
 }
 
-static void refused(void) {
+static void rejected(void) {
     static const struct {
         const char *text, *says;
     } table[] = {
@@ -145,7 +145,7 @@ static void refused(void) {
     for (size_t i = 0; i < COUNT(table); i++) {
         struct qr_observable o = {0};
         struct qr_err err = {.msg = ""};
-        CHECK(read_text(table[i].text, &o, &err) == QR_INVALID_ARGUMENT, "'%s' was taken",
+        CHECK(read_text(table[i].text, &o, &err) == QR_INVALID_ARGUMENT, "'%s' was accepted",
               table[i].text);
         CHECK(strstr(err.msg, table[i].says), "'%s': %s", table[i].text, err.msg);
         CHECK(!o.terms && !o.text);
@@ -155,7 +155,8 @@ static void refused(void) {
     CHECK(qr_hamiltonian_read(qr_bytes_of(nul, 5), "h", 8, &o, QR_IGNORED) == QR_INVALID_ARGUMENT);
 }
 
-/* Terms on 16 qubits by the bits of i, each twice; one that differs has another name. */
+/* Terms on 16 qubits by the bits of i, each twice. Another `last` coefficient must give another
+ * name. */
 static char *many_terms(size_t n, double last) {
     struct qr_buf b = {0};
     for (size_t i = 0; i < 2 * n; i++) {
@@ -192,9 +193,9 @@ static void many(void) {
 }
 
 int main(void) {
-    of_other_programs();
+    against_other_programs();
     accepted();
-    refused();
+    rejected();
     many();
     return t_end();
 }
