@@ -1,5 +1,5 @@
-/* What is said of gates that are none, and of words of the table with wrong keys, qubits or
- * matrices; how many native gates a list may become. */
+/* Error messages for unknown gates, and for composite gates with wrong keys, qubits or matrices;
+ * bound on the native gates of a list. */
 #include "base/bytes.h"
 #include "circuit/circuit_json.h"
 #include "tests/t.h"
@@ -8,7 +8,7 @@
 #define N(name) G("{\"gate\": \"" name "\", \"qubits\": [0], \"anything\": 1}")
 static const struct {
     const char *text, *says;
-} refusals[] = {
+} rejected_rows[] = {
     /* names, before keys */
     {N("CNOTT"), "circuit.gates[0].gate: unknown gate 'CNOTT'; did you mean 'CNOT'?"},
     {N("Tofolli"), "did you mean 'Toffoli'?"},
@@ -113,22 +113,24 @@ static const struct {
      "at most 1e-06 is allowed"},
 };
 
-static void refused(void) {
-    for (size_t i = 0; i < COUNT(refusals); i++) {
+static void rejected(void) {
+    for (size_t i = 0; i < COUNT(rejected_rows); i++) {
         struct qr_json *root = NULL;
         struct qr_circuit *c = NULL;
         struct qr_qubits readouts;
         struct qr_err err = {.msg = ""};
-        CHECK(qr_json_parse(qr_bytes_of_string(refusals[i].text), "test", &root, &err) == QR_OK);
+        CHECK(qr_json_parse(qr_bytes_of_string(rejected_rows[i].text), "test", &root, &err) ==
+              QR_OK);
         CHECK(qr_circuit_from_json(root, "circuit", &c, &readouts, &err) == QR_INVALID_ARGUMENT,
-              "taken: %s", refusals[i].text);
-        CHECK(strstr(err.msg, refusals[i].says), "%s\n    says: %s", refusals[i].text, err.msg);
-        CHECK(!strstr(err.msg, "..."), "cut: %s", err.msg);
+              "accepted: %s", rejected_rows[i].text);
+        CHECK(strstr(err.msg, rejected_rows[i].says), "%s\n    says: %s", rejected_rows[i].text,
+              err.msg);
+        CHECK(!strstr(err.msg, "..."), "truncated: %s", err.msg);
         qr_json_free(root);
     }
 }
 
-/* What a list becomes has a bound too: 1024 qubits in pairs are 523776 gates. */
+/* The bound holds for native gates: 1024 qubits in pairs are 523776 of them. */
 static void many(void) {
     struct qr_buf b = {0};
     struct qr_json *root = NULL;
@@ -151,7 +153,7 @@ static void many(void) {
 }
 
 int main(void) {
-    refused();
+    rejected();
     many();
     return t_end();
 }

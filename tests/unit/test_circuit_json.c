@@ -1,4 +1,4 @@
-/* Circuits from job files: what is built, and the words of each refusal. */
+/* Circuits from job files: their gates, and the message of each error. */
 #include <math.h>
 
 #include "circuit/circuit_json.h"
@@ -15,7 +15,7 @@ static enum qr_code read_text(const char *text, struct qr_circuit **ret,
     return code;
 }
 
-static struct qr_circuit *good(const char *text, struct qr_qubits *ret_readouts) {
+static struct qr_circuit *read_valid(const char *text, struct qr_qubits *ret_readouts) {
     struct qr_circuit *c = NULL;
     struct qr_err err;
     CHECK(read_text(text, &c, ret_readouts, &err) == QR_OK, "%s", err.msg);
@@ -30,19 +30,19 @@ static bool is_mask(const struct qr_qubits *s, uint64_t mask) {
 
 static void ansatz(void) {
     struct qr_qubits readouts = {0};
-    struct qr_circuit *c =
-        good("{\"ansatz\": \"qcnn\", \"qubits\": 8, \"stages\": 1, \"variant\": \"research\"}",
-             &readouts);
+    struct qr_circuit *c = read_valid(
+        "{\"ansatz\": \"qcnn\", \"qubits\": 8, \"stages\": 1, \"variant\": \"research\"}",
+        &readouts);
     CHECK(is_mask(&readouts, 0xf0) && c->n_params == 20 && c->n_columns == 8);
     qr_circuit_free(c);
-    c = good("{\"ansatz\": \"qcnn\", \"qubits\": 12}", &readouts);
+    c = read_valid("{\"ansatz\": \"qcnn\", \"qubits\": 12}", &readouts);
     CHECK(is_mask(&readouts, 0x800) && c->n_params == 84);
     qr_circuit_free(c);
 }
 
 static void gates(void) {
     struct qr_qubits readouts = {{1}};
-    struct qr_circuit *c = good(
+    struct qr_circuit *c = read_valid(
         "{\"qubits\": 4, \"gates\": ["
         "{\"gate\": \"H\", \"qubits\": [0]},"
         "{\"gate\": \"rx\", \"qubits\": [1], \"angle\": {\"data\": 2}},"
@@ -79,14 +79,15 @@ static void gates(void) {
     CHECK(is_mask(&g[7].controls, 4) && is_mask(&g[7].control_values, 4) && g[7].n_args == 0);
     CHECK(g[8].args[0].scale == 1 && g[8].global_shift == -0.5);
     qr_circuit_free(c);
-    c = good("{\"qubits\": 1, \"columns\": 5, \"gates\": [{\"gate\": \"RY\", \"qubits\": [0], "
-             "\"angle\": 0.7}]}",
-             &readouts);
+    c = read_valid(
+        "{\"qubits\": 1, \"columns\": 5, \"gates\": [{\"gate\": \"RY\", \"qubits\": [0], "
+        "\"angle\": 0.7}]}",
+        &readouts);
     struct qr_observable o;
     double z;
     CHECK(c->n_columns == 5 && qr_observable_parse("X0", 1, &o, QR_IGNORED) == QR_OK);
     ref_expectation(c, NULL, NULL, &o, 1, &z);
-    /* RY(a)|0> has <X> = sin a; a handful of operations on numbers <= 1 */
+    /* RY(a)|0> has <X> = sin a; a few operations on numbers <= 1. */
     CHECK(fabs(z - sin(0.7)) < 1e-15);
     qr_observable_fini(&o);
     qr_circuit_free(c);
@@ -95,7 +96,7 @@ static void gates(void) {
 #define G(gate) "{\"qubits\": 3, \"gates\": [{\"gate\": \"H\", \"qubits\": [0]}, " gate "]}"
 static const struct {
     const char *text, *says;
-} refusals[] = {
+} rejected_rows[] = {
     {"[]", "model[0].circuit must be an object"},
     {"{}", "model[0].circuit must have \"ansatz\""},
     {"{\"ansatz\": \"qcn\", \"qubits\": 8}", "model[0].circuit.ansatz is 'qcn'"},
@@ -186,11 +187,11 @@ static const struct {
 static void wide(void) {
     struct qr_qubits readouts = {0};
     struct qr_circuit *c =
-        good("{\"qubits\": 1024, \"gates\": ["
-             "{\"gate\": \"CNOT\", \"qubits\": [1023, 64], \"controls\": [700, 0, 128], "
-             "\"control_values\": [1, 0, 1]},"
-             "{\"gate\": \"X\", \"qubits\": [700], \"exponent\": {\"data\": 1023}}]}",
-             &readouts);
+        read_valid("{\"qubits\": 1024, \"gates\": ["
+                   "{\"gate\": \"CNOT\", \"qubits\": [1023, 64], \"controls\": [700, 0, 128], "
+                   "\"control_values\": [1, 0, 1]},"
+                   "{\"gate\": \"X\", \"qubits\": [700], \"exponent\": {\"data\": 1023}}]}",
+                   &readouts);
     const struct qr_gate *g = c->gates;
     CHECK(c->n_columns == 1024 && qr_qubits_count(&readouts) == 1024);
     CHECK(g[0].targets[0] == 1023 && g[0].targets[1] == 64 && g[1].targets[0] == 700);
@@ -199,20 +200,21 @@ static void wide(void) {
     CHECK(qr_qubits_count(&g[0].control_values) == 2 && qr_qubits_has(&g[0].control_values, 128) &&
           qr_qubits_has(&g[0].control_values, 700));
     qr_circuit_free(c);
-    c = good("{\"qubits\": 65, \"gates\": [{\"gate\": \"I\", \"qubits\": [64]}]}", &readouts);
+    c = read_valid("{\"qubits\": 65, \"gates\": [{\"gate\": \"I\", \"qubits\": [64]}]}", &readouts);
     CHECK(qr_qubits_count(&readouts) == 65 && qr_qubits_last(&readouts) == 64);
     qr_circuit_free(c);
 }
 
-static void refused(void) {
-    for (size_t i = 0; i < COUNT(refusals); i++) {
+static void rejected(void) {
+    for (size_t i = 0; i < COUNT(rejected_rows); i++) {
         struct qr_circuit *c = NULL;
         struct qr_err err;
         struct qr_qubits readouts = {{77}};
-        CHECK(read_text(refusals[i].text, &c, &readouts, &err) == QR_INVALID_ARGUMENT && !c &&
+        CHECK(read_text(rejected_rows[i].text, &c, &readouts, &err) == QR_INVALID_ARGUMENT && !c &&
                   is_mask(&readouts, 77),
-              "taken: %s", refusals[i].text);
-        CHECK(strstr(err.msg, refusals[i].says), "%s\n    says: %s", refusals[i].text, err.msg);
+              "accepted: %s", rejected_rows[i].text);
+        CHECK(strstr(err.msg, rejected_rows[i].says), "%s\n    says: %s", rejected_rows[i].text,
+              err.msg);
     }
 }
 
@@ -220,6 +222,6 @@ int main(void) {
     ansatz();
     gates();
     wide();
-    refused();
+    rejected();
     return t_end();
 }

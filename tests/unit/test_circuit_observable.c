@@ -1,4 +1,4 @@
-/* Read-outs from text: what is read, its canonical form, and every refusal with its column. */
+/* Observables from text: accepted forms, their canonical text, and each error with its column. */
 #include "circuit/circuit.h"
 #include "tests/t.h"
 
@@ -30,7 +30,8 @@ static void accepted(void) {
         CHECK(o.text && strcmp(o.text, table[i].canonical) == 0, "'%s' became '%s'", table[i].text,
               o.text);
         CHECK(o.n_terms == table[i].n_terms, "%s", table[i].text);
-        /* the canonical text says the same to the last bit, and is its own canonical text */
+        /* The canonical text gives the same terms to the last bit, and is its own canonical
+         * text. */
         CHECK(qr_observable_parse(o.text, 8, &again, &err) == QR_OK &&
                   strcmp(again.text, o.text) == 0,
               "%s", o.text);
@@ -52,7 +53,7 @@ static void accepted(void) {
     qr_observable_fini(&o);
 }
 
-/* Terms across words, and like ones beyond the first. */
+/* Terms across words, and like terms beyond the first word. */
 static void wide(void) {
     struct qr_observable o = {0};
     const char *text = "2*X0 Y64 Z700 X1023 - Z64";
@@ -73,7 +74,7 @@ static void wide(void) {
           "%s", err.msg);
 }
 
-static void refused(void) {
+static void rejected(void) {
     static const struct {
         const char *text, *says;
     } table[] = {
@@ -103,7 +104,7 @@ static void refused(void) {
         struct qr_observable o = {0};
         struct qr_err err = {.msg = ""};
         CHECK(qr_observable_parse(table[i].text, 8, &o, &err) == QR_INVALID_ARGUMENT,
-              "'%s' was taken", table[i].text);
+              "'%s' was accepted", table[i].text);
         CHECK(strstr(err.msg, table[i].says), "'%s': %s", table[i].text, err.msg);
         CHECK(!o.terms && !o.text);
     }
@@ -112,6 +113,6 @@ static void refused(void) {
 int main(void) {
     accepted();
     wide();
-    refused();
+    rejected();
     return t_end();
 }

@@ -28,7 +28,7 @@ static bool is_only(const struct qr_qubits *s, unsigned q) {
     return qr_qubits_count(s) == 1 && qr_qubits_has(s, q);
 }
 
-/* Counted by another program, with one data gate; ours stands on every qubit. */
+/* Counts of another program, with one data gate; ours has one on every qubit. */
 static void sizes(void) {
     static const struct {
         unsigned n, gates, parametrised, params;
@@ -67,13 +67,13 @@ static void sizes(void) {
     c = make(1023, 0, QR_QCNN_NOTEBOOK, &left);
     CHECK(is_only(&left, 1022) && c->n_params == 210, "%u", c->n_params);
     qr_circuit_free(c);
-    /* 5 -> 3 -> 2 -> 1, the unpaired last qubit stays */
+    /* 5 -> 3 -> 2 -> 1: the unpaired last qubit stays. */
     c = make(5, 1, QR_QCNN_NOTEBOOK, &left);
     CHECK(qr_qubits_mask(&left) == 0x1c);
     qr_circuit_free(c);
 }
 
-static void refusals(void) {
+static void rejected(void) {
     static const struct {
         unsigned n, stages;
         const char *says;
@@ -160,7 +160,7 @@ static void against_golden(const char *file, unsigned stages, enum qr_qcnn_varia
 
 int main(void) {
     sizes();
-    refusals();
+    rejected();
     against_golden("golden_hybrid_research_n8", 1, QR_QCNN_RESEARCH, 6);
     against_golden("golden_pure_notebook_n8", 0, QR_QCNN_NOTEBOOK, 3);
     return t_end();

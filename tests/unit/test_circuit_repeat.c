@@ -1,5 +1,5 @@
-/* Repeats, indices, blocks and ansätze in lists: to the last bit what one would write by hand; how
- * they are refused, and that small texts end soon. */
+/* Repeats, indices, blocks and ansätze in lists: equal to the last bit to the gates written by
+ * hand; error messages; bounded time for small texts. */
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "circuit/circuit_json.h"
@@ -17,7 +17,7 @@ static enum qr_code read_text(const char *text, struct qr_circuit **ret, struct 
     return code;
 }
 
-static struct qr_circuit *good(const char *text) {
+static struct qr_circuit *read_valid(const char *text) {
     struct qr_circuit *c;
     struct qr_err err;
     CHECK(read_text(text, &c, &err) == QR_OK, "%s: %s", err.msg, text);
@@ -67,7 +67,7 @@ static bool same_circuit(const struct qr_circuit *a, const struct qr_circuit *b)
 static const struct {
     const char *short_form, *by_hand;
 } pairs[] = {
-    /* rounds, wrapping round both ends */
+    /* rounds that wrap at both ends */
     {REPEAT("4", "i", H("\"i\"")), H("0") "," H("1") "," H("2") "," H("3")},
     {REPEAT("\"n\"", "i", CX("\"i\"", "\"(i+1)%n\"")),
      CX("0", "1") "," CX("1", "2") "," CX("2", "3") "," CX("3", "0")},
@@ -92,9 +92,9 @@ static const struct {
      "{\"gate\": \"X\", \"qubits\": [1], \"controls\": [3, 2], \"control_values\": [1, 0]}"},
     {REPEAT("2", "i", RY("0", "\"w{i}*x[{i+1}] + {2*i}\"")),
      RY("0", "\"w0*x[1] + 0\"") "," RY("0", "\"w1*x[2] + 2\"")},
-    /* outside of repeats a name is what it was */
+    /* outside of repeats braces have no meaning */
     {RY("0", W("w{i}")), RY("0", W("w{i}"))},
-    /* ansätze on some qubits, behind a prefix */
+    /* ansätze on some qubits, with a prefix */
     {"{\"ansatz\": \"basic-entangler\", \"qubits\": [3, 1], \"prefix\": \"a_\"}",
      "{\"gate\": \"RX\", \"qubits\": [3], \"angle\": " W(
          "a_w0_0") "},"
@@ -125,7 +125,7 @@ static const struct {
               "\"scale\": 2}},"
               "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": {\"parameter\": \"beta_0\", "
               "\"scale\": 2}}"},
-    /* a block's qubits are its own, its names behind the block's; n is 2 there */
+    /* a block has its own qubits and n, which is 2; its names follow the block's prefix */
     {"{\"ansatz\": \"tensor-network\", \"kind\": \"mps\", \"qubits\": [3, 0, 1], \"prefix\": "
      "\"t\", "
      "\"block\": [" REPEAT("\"n\"", "i", RY("\"i\"", W("{i}"))) ", " RY("1", "\"2*a\"") "]}",
@@ -136,7 +136,7 @@ static const struct {
             "\"block\": [" H("\"n-1\"") "," RY("0", W("{k}")) "]}") "," REPEAT("1", "k",
                                                                                H("\"n-1\"")),
      H("3") "," RY("1", W("b0_0")) "," H("3")},
-    /* blocks: order, names, one gate scaled, fractions; bases are changed without the control */
+    /* blocks: order, names, one gate scaled, fractions; changes of basis are not controlled */
     {ADJOINT(H("0") "," CX("0", "1") "," RY("2", W("w")) "," FSIM("0.5", W("v"))),
      FSIM("-0.5", "{\"parameter\": \"v\", \"scale\": -1}") "," RY(
          "2", "{\"parameter\": \"w\", \"scale\": -1}") "," CX("0", "1") "," H("0")},
@@ -156,7 +156,7 @@ static const struct {
      H("1") ", {\"gate\": \"RZZ\", \"qubits\": [0, 1], \"angle\": 0.3, \"controls\": [3]}," H("1")},
     {CONTROL("0", "", "{\"ansatz\": \"basic-entangler\", \"qubits\": [1]}") "," H("0"),
      "{\"gate\": \"RX\", \"qubits\": [1], \"angle\": " W("w0_0") ", \"controls\": [0]}," H("0")},
-    /* a block of a network has its own numbers of qubits */
+    /* a block of a network numbers its own qubits */
     {"{\"ansatz\": \"tensor-network\", \"kind\": \"mps\", \"qubits\": [3, 1], \"block\": [" CONTROL(
          "1", "", H("0")) "]}",
      "{\"gate\": \"H\", \"qubits\": [3], \"controls\": [1]}"},
@@ -171,7 +171,7 @@ static void by_hand(void) {
             struct qr_buf b = {0};
             qr_buf_printf(&b, "{\"qubits\": 4, \"gates\": [%s]}",
                           k ? pairs[i].by_hand : pairs[i].short_form);
-            c[k] = good(qr_buf_string(&b));
+            c[k] = read_valid(qr_buf_string(&b));
             qr_buf_free(&b);
         }
         CHECK(same_circuit(c[0], c[1]), "%s", pairs[i].short_form);
@@ -183,7 +183,7 @@ static void by_hand(void) {
 /* Parameters of many rounds are in natural order. */
 static void order(void) {
     struct qr_circuit *c =
-        good("{\"qubits\": 1, \"gates\": [" REPEAT("12", "i", RY("0", W("w{11-i}"))) "]}");
+        read_valid("{\"qubits\": 1, \"gates\": [" REPEAT("12", "i", RY("0", W("w{11-i}"))) "]}");
     CHECK(c->n_params == 12 && strcmp(c->param_names[2], "w2") == 0 &&
           strcmp(c->param_names[11], "w11") == 0 && c->gates[0].args[0].index == 11);
     qr_circuit_free(c);
@@ -193,7 +193,7 @@ static void order(void) {
 #define IN(text) REPEAT("2", "i", H(text))
 static const struct {
     const char *item, *says;
-} refusals[] = {
+} rejected_rows[] = {
     {"{\"repeat\": -1, \"gates\": [" H("0") "]}", "gates[0].repeat is -1"},
     {"{\"repeat\": \"n\", \"index\": \"n\", \"gates\": [" H("0") "]}",
      "gates[0].index: 'n' is the number of qubits already"},
@@ -248,7 +248,7 @@ static const struct {
      "name (i = 0)"},
     {REPEAT("0", "i", H("0")), "circuit.gates has no gates: all its repeats have 0 repetitions"},
     {H("\"0\""), "gates[0].qubits[0] must be an integer"},
-    /* what counts */
+    /* integer expressions */
     {REPEAT("5", "i", H("\"i\"")),
      "gates[0].gates[0].qubits[0]: \"i\" is 4; it must be between 0 and 3 (i = 4)"},
     {REPEAT("2", "i", REPEAT("2", "j", CX("\"i\"", "\"j\""))),
@@ -281,7 +281,7 @@ static const struct {
     {REPEAT("2", "i",
             "{\"gate\": \"X\", \"qubits\": [0], \"controls\": [1], \"control_values\": [\"2\"]}"),
      "control_values[0]: \"2\" is 2; it must be between 0 and 1"},
-    /* what would take long */
+    /* texts that would take long */
     {NEST(REPEAT("1024", "j", REPEAT("2", "k", H("0")))), "here the circuit exceeds 1048576 gates"},
     {NEST(REPEAT("1024", "j", REPEAT("1024", "k", "{\"repeat\": 0, \"gates\": [" H("0") "]}"))),
      "read more than 4194304 numbers and names"},
@@ -312,19 +312,20 @@ static const struct {
      "nested more than 8 deep"},
 };
 
-static void refused(void) {
-    for (size_t i = 0; i < COUNT(refusals); i++) {
+static void rejected(void) {
+    for (size_t i = 0; i < COUNT(rejected_rows); i++) {
         struct qr_circuit *c;
         struct qr_err err;
         struct qr_buf b = {0};
         int64_t begin = qr_now_ns(&qr_clock_monotonic);
-        qr_buf_printf(&b, "{\"qubits\": 4, \"gates\": [%s]}", refusals[i].item);
-        CHECK(read_text(qr_buf_string(&b), &c, &err) == QR_INVALID_ARGUMENT && !c, "taken: %s",
-              refusals[i].item);
-        CHECK(strstr(err.msg, refusals[i].says), "%s\n    says: %s", refusals[i].item, err.msg);
+        qr_buf_printf(&b, "{\"qubits\": 4, \"gates\": [%s]}", rejected_rows[i].item);
+        CHECK(read_text(qr_buf_string(&b), &c, &err) == QR_INVALID_ARGUMENT && !c, "accepted: %s",
+              rejected_rows[i].item);
+        CHECK(strstr(err.msg, rejected_rows[i].says), "%s\n    says: %s", rejected_rows[i].item,
+              err.msg);
         double seconds = 1e-9 * (double)(qr_now_ns(&qr_clock_monotonic) - begin);
-        CHECK(seconds < 60, "%s took %.1f s", refusals[i].item, seconds);
-        if (seconds > 1) printf("%.1f s: %s\n", seconds, refusals[i].says);
+        CHECK(seconds < 60, "%s took %.1f s", rejected_rows[i].item, seconds);
+        if (seconds > 1) printf("%.1f s: %s\n", seconds, rejected_rows[i].says);
         qr_buf_free(&b);
     }
 }
@@ -332,6 +333,6 @@ static void refused(void) {
 int main(void) {
     by_hand();
     order();
-    refused();
+    rejected();
     return t_end();
 }

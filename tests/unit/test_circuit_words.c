@@ -1,5 +1,5 @@
-/* Gates of the field: equal to PennyLane's and Qiskit's own matrices and to their definitions, with
- * controls too; derivatives; every engine; any constant unitary. */
+/* Composite gates: equal to PennyLane's and Qiskit's matrices and to their definitions, also with
+ * controls; derivatives; every engine; any constant unitary. */
 #include <float.h>
 #include <math.h>
 
@@ -52,7 +52,7 @@ static void matrix_of(const struct qr_circuit *c, const double *theta, const dou
     }
 }
 
-/* Up to a global phase unless it counts. */
+/* Distance up to a global phase, unless `phase`. */
 static double distance(const double complex *a, const double complex *b, size_t n, bool phase) {
     double worst = 0;
     double complex turn = 1;
@@ -65,8 +65,8 @@ static double distance(const double complex *a, const double complex *b, size_t 
     return worst;
 }
 
-/* An entry is a sum of products of at most 40 numbers within a few 2^-53 each; the other program's
- * has the same (Qiskit makes a controlled unitary of many gates). */
+/* An entry is a sum of products of at most 40 numbers, each within a few 2^-53, in both programs
+ * (Qiskit builds a controlled unitary from many gates). */
 #define ENTRY_TOLERANCE 1e-14
 
 static void against_others(void) {
@@ -95,8 +95,8 @@ static void against_others(void) {
 
 /* ---- definitions ---- */
 
-/* The gate with argument k as `text[k]`; on its own qubits from `first` on, and one control on 0
- * where it is given. */
+/* Writes the gate with argument k as `text[k]` on qubits 0, 1, ..., and with a control on value 0
+ * unless `control` is -1. */
 static void write_gate(const struct ref_field_gate *f, char text[][64], int control,
                        struct qr_buf *to) {
     qr_buf_printf(to, "{\"gate\": \"%s\", \"qubits\": [", f->name);
@@ -109,7 +109,7 @@ static void write_gate(const struct ref_field_gate *f, char text[][64], int cont
     qr_buf_puts(to, "}");
 }
 
-/* The definition on the first qubits of n; with a control on 0 as the last one. */
+/* The definition on the first qubits; `control`: with a control on value 0 as the last qubit. */
 static void definition(const struct ref_field_gate *f, const double *a, bool control,
                        double complex *ret) {
     double complex u[256];
@@ -129,7 +129,7 @@ static unsigned args_of(const struct ref_field_gate *f) {
     return n;
 }
 
-/* <X on every qubit but the first, Z there> after turns of all qubits and then u. */
+/* Expectation of o, which has X or Z on every qubit, after the circuit `turns` and then u. */
 static double expectation(const double complex *u, const struct qr_circuit *turns,
                           const struct qr_observable *o) {
     double complex state[1 << MAX_QUBITS_HERE], out[1 << MAX_QUBITS_HERE];
@@ -153,7 +153,7 @@ static double expectation(const double complex *u, const struct qr_circuit *turn
     return creal(sum);
 }
 
-static void turns_of(unsigned n, unsigned seed, struct qr_buf *to) {
+static void put_rotations(unsigned n, unsigned seed, struct qr_buf *to) {
     double a[2 * MAX_QUBITS_HERE];
     ref_random_numbers(seed, COUNT(a), 0.3, 2.5, a);
     for (unsigned q = 0; q < n; q++)
@@ -163,8 +163,8 @@ static void turns_of(unsigned n, unsigned seed, struct qr_buf *to) {
                       q, a[2 * q], q, a[2 * q + 1], q + 1 < n ? ", " : "");
 }
 
-/* Values and derivatives. Argument 0 is shared with a scale, the last one is data where there are
- * two. A central difference at 1e-4 is off by h^2/6 * 2^3 * 0.7^3 + 1e-15 / h < 1e-8. */
+/* Values and derivatives. Argument 0 is shared with a scale, the last of several is data. A central
+ * difference at 1e-4 is off by h^2/6 * 2^3 * 0.7^3 + 1e-15 / h < 1e-8. */
 static void one_definition(const struct ref_field_gate *f, bool control, unsigned seed) {
     static double complex ours[MAX_ENTRIES], want[MAX_ENTRIES];
     unsigned n = f->n_qubits + control, n_args = args_of(f), n_params = n_args > 1 ? n_args - 1 : 1;
@@ -193,7 +193,7 @@ static void one_definition(const struct ref_field_gate *f, bool control, unsigne
 
     struct qr_buf t = {0};
     qr_buf_printf(&t, "{\"qubits\": %u, \"gates\": [", n);
-    turns_of(n, seed + 1, &t);
+    put_rotations(n, seed + 1, &t);
     qr_buf_clear(&b);
     qr_buf_puts(&b, qr_buf_string(&t));
     qr_buf_puts(&b, ", ");
@@ -233,8 +233,8 @@ static void definitions(void) {
         for (unsigned seed = 0; seed < 6; seed++) one_definition(f, seed % 2, 100 * i + seed);
 }
 
-/* Each word of the table has its row in the golden file or among the definitions. */
-static void all_are_proved(void) {
+/* Each gate of the table has a row in the golden file or among the definitions. */
+static void all_have_references(void) {
     struct qr_json *root = golden_load("tests/golden/gates/gates.json");
     const struct qr_composite_gate *w;
     const struct ref_field_gate *f;
@@ -247,10 +247,10 @@ static void all_are_proved(void) {
             found =
                 qr_composite_gate_of(golden_text(
                     qr_json_first(qr_json_get(qr_json_get(row, "circuit"), "gates")), "gate")) == w;
-        CHECK(found, "%s is proved by nothing", w->names[0]);
+        CHECK(found, "%s has no reference", w->names[0]);
         for (unsigned k = 0; k < QR_COMPOSITE_NAMES && w->names[k]; k++)
             CHECK(qr_composite_gate_of(w->names[k]) == w && qr_gate_kind_of(w->names[k]) < 0,
-                  "%s is another gate's name too", w->names[k]);
+                  "%s is also the name of another gate", w->names[k]);
     }
     qr_json_free(root);
 }
@@ -269,14 +269,14 @@ static const char *const random_gates[] = {
     "\"Unitary\", \"matrix\": [[0, 0, 1, 0], [0.6, 0, 0, [0, 0.8]], [0, 1, 0, 0], "
     "[[0, 0.8], 0, 0, 0.6]]|2",
     "\"Basis\", \"state\": \"10\"|2",
-    /* the rest is on more than two qubits at once, which cones do not know */
+    /* The rest is on more than two qubits at once, which cones do not support. */
     "\"CCX\"|3", "\"CSWAP\"|3", "\"MCP\", \"angle\": $|3", "\"DoubleExcitation\", \"angle\": $|4"};
 enum { N_NARROW = COUNT(random_gates) - 4 };
 
-/* `$` is a parameter of p0 to p9, a constant, or data. Some gates are inverted, doubled, or
+/* `$` is a parameter of p0 to p9, a constant, or data. Some gates are inverted, squared, or
  * controlled by the qubit before theirs. */
-static struct qr_circuit *random_words(uint64_t seed, unsigned n, unsigned n_gates, size_t kinds,
-                                       bool data) {
+static struct qr_circuit *random_composites(uint64_t seed, unsigned n, unsigned n_gates,
+                                            size_t kinds, bool data) {
     struct qr_buf b = {0};
     double u[600];
     size_t at = 0;
@@ -314,7 +314,7 @@ static struct qr_circuit *random_words(uint64_t seed, unsigned n, unsigned n_gat
     return c;
 }
 
-/* z is at most 10, and a derivative a sum of some hundred terms of that size. */
+/* z is at most 10, and a derivative a sum of a few hundred terms of that size. */
 static void compare(const struct problem *p, const struct answer *a, double tolerance,
                     const char *what, uint64_t seed) {
     double z[MAX_OBS], j[MAX_OBS * MAX_PARAMS], g[MAX_PARAMS] = {0}, top = 1;
@@ -342,7 +342,7 @@ static void engines(void) {
         bool narrow = seed % 2;
         unsigned n = 4 + (unsigned)seed % 3;
         struct problem p = {.n_obs = 1 + seed % 3, .n_samples = 3};
-        p.c = random_words(seed, n, 14, narrow ? N_NARROW : COUNT(random_gates), !narrow);
+        p.c = random_composites(seed, n, 14, narrow ? N_NARROW : COUNT(random_gates), !narrow);
         for (size_t r = 0; r < p.n_obs; r++) p.obs[r] = ref_random_observable(seed * 7 + r, n);
         problem_room(&p, n);
         ref_random_numbers(seed + 1, p.c->n_params, -2, 2, p.theta);
@@ -375,7 +375,7 @@ static void engines(void) {
     }
 }
 
-/* A QCNN written in words is still one that the streaming engine knows. */
+/* The streaming engine also recognizes a QCNN of composite gates. */
 static void streaming(void) {
     static const char *const obs[] = {"Z7"};
     struct problem p = qcnn_problem(8, 0, 3, obs, 1, 5);
@@ -446,7 +446,7 @@ static bool same_gates(const struct qr_circuit *a, const struct qr_circuit *b) {
     return same;
 }
 
-/* To the last bit what one would write with native gates: a job has one hash however it is
+/* Equal to the last bit to native gates written by hand: a job has one hash however it is
  * written. */
 static void sequences(void) {
     static const char *const pairs[][2] = {
@@ -558,7 +558,7 @@ static void wide_unitary(unsigned n, uint64_t seed) {
     qr_circuit_free(random);
     struct qr_buf b = {0};
     qr_buf_printf(&b, "{\"qubits\": %u, \"gates\": [", n + 1);
-    turns_of(n + 1, 5, &b);
+    put_rotations(n + 1, 5, &b);
     size_t turns = b.n;
     qr_buf_puts(&b, "]}");
     struct qr_circuit *c = read_circuit(qr_buf_string(&b));
@@ -621,7 +621,7 @@ static void unitaries(void) {
 int main(void) {
     against_others();
     definitions();
-    all_are_proved();
+    all_have_references();
     engines();
     streaming();
     sequences();

@@ -1,5 +1,5 @@
-/* Parameters that no observable sees: the tutorial's, golden's list, hand-made cases, and soundness
- * on random circuits. */
+/* Parameters that no observable depends on: the tutorial's, the golden file's list, hand-made
+ * cases, and soundness on random circuits. */
 #include <math.h>
 
 #include "base/file.h"
@@ -8,7 +8,7 @@
 #include "tests/ref/dense.h"
 #include "tests/t.h"
 
-static struct qr_observable reads(const char *text, unsigned n) {
+static struct qr_observable parse_observable(const char *text, unsigned n) {
     struct qr_observable o;
     struct qr_err err = {.msg = ""};
     CHECK(qr_observable_parse(text, n, &o, &err) == QR_OK, "%s", err.msg);
@@ -26,8 +26,8 @@ static int by_string(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* golden's zero_gradient_weight_indices count in TFQ's string order of one filter's symbols,
- * filters one after the other. */
+/* zero_gradient_weight_indices of the golden file count in TFQ's string order of one filter's
+ * symbols, filters one after the other. */
 static void against_golden(const char *file, unsigned stages, enum qr_qcnn_variant variant,
                            unsigned n_filters) {
     char path[128];
@@ -47,7 +47,7 @@ static void against_golden(const char *file, unsigned stages, enum qr_qcnn_varia
     for (unsigned q = 0; q < 8; q++) {
         char z[8];
         snprintf(z, sizeof z, "Z%u", q);
-        if (qr_qubits_has(&left, q)) obs[n_obs++] = reads(z, 8);
+        if (qr_qubits_has(&left, q)) obs[n_obs++] = parse_observable(z, 8);
     }
     uint8_t flags[63];
     char *sorted[63];
@@ -110,15 +110,15 @@ static void by_hand(void) {
         {"{\"gate\":\"Y\",\"qubits\":[0],\"exponent\":" P(
              "a") "},{\"gate\":\"YY\",\"qubits\":[0,1],\"exponent\":" P("b") "}",
          "X1", "a"},
-        /* not diagonal any more, or seen by the second read-out */
+        /* no longer diagonal, or the second term depends on it */
         {"{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"H\",\"qubits\":[0]}",
          "Z0", ""},
         {"{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("a") "}", "Z0 + X0", ""},
-        /* one name at a seen and an unseen place is seen */
+        /* one parameter of a gate inside the cone and of one outside it */
         {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P(
              "a") "},{\"gate\":\"X\",\"qubits\":[1],\"exponent\":" P("a") "}",
          "Z1", ""},
-        /* a constant is seen by nobody */
+        /* no parameter changes a constant */
         {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P(
              "a") "},{\"gate\":\"FSIM\",\"qubits\":[0,1],\"theta\":" P("b") ",\"phi\":" P("c") "}",
          "2", "abc"},
@@ -127,7 +127,7 @@ static void by_hand(void) {
         char text[1024];
         snprintf(text, sizeof text, "{\"qubits\": 2, \"gates\": [%s]}", table[i].gates);
         struct qr_circuit *c = from_text(text);
-        struct qr_observable o = reads(table[i].readout, 2);
+        struct qr_observable o = parse_observable(table[i].readout, 2);
         uint8_t flags[4];
         qr_circuit_zero_gradient(c, &o, 1, flags);
         for (unsigned k = 0; k < c->n_params; k++)
@@ -138,22 +138,22 @@ static void by_hand(void) {
     }
 }
 
-/* What is flagged must be zero: the dense gradient has 2 * 25 gates of 4 terms, 2^-53 each, times 2
- * pi * 2 and coefficients below 5: under 1e-13. The flags must also find something, or the test
- * says nothing. */
+/* Flagged gradients must be zero: the dense gradient has 2 * 25 gates of 4 terms, 2^-53 each, times
+ * 2 pi * 2 and coefficients below 5: under 1e-13. Enough flags must be found for the test to mean
+ * something. */
 static void sound(void) {
     size_t n_flagged = 0, n_missed = 0;
     for (uint64_t seed = 0; seed < 300; seed++) {
         unsigned n = 2 + (unsigned)(seed % 4);
         struct qr_circuit *c = ref_random_circuit(seed + 7000, n, 4 + (unsigned)(seed % 22));
-        /* wide read-outs see nearly everything: half of the trials have narrow ones */
+        /* Wide observables see nearly every parameter: half of the trials have narrow ones. */
         char narrow[2][8];
         for (unsigned r = 0; r < 2; r++)
             snprintf(narrow[r], sizeof narrow[r], "%c%u", "XYZ"[(seed / 2) % 3],
                      (unsigned)(seed / 6) % n);
         struct qr_observable obs[2] = {
-            seed % 2 ? reads(narrow[0], n) : ref_random_observable(seed, n),
-            seed % 2 ? reads(narrow[1], n) : ref_random_observable(seed + 1, n)};
+            seed % 2 ? parse_observable(narrow[0], n) : ref_random_observable(seed, n),
+            seed % 2 ? parse_observable(narrow[1], n) : ref_random_observable(seed + 1, n)};
         double theta[64], x[5], g[128];
         uint8_t flags[64];
         ref_random_numbers(seed, 64, 0, 6, theta);

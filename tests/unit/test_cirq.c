@@ -1,6 +1,6 @@
 /* Cirq's JSON and TensorFlow Quantum's programs: states and read-outs against those programs
  * (tests/golden/cirq), data circuits against the same circuits one by one, names of symbols, order
- * of qubits, refusals with their paths, bounds. */
+ * of qubits, errors with their paths, bounds. */
 #include <complex.h>
 #include <math.h>
 #include <string.h>
@@ -16,12 +16,12 @@
 
 enum { MOST_QUBITS = 6, MOST_STATES = 1 << MOST_QUBITS, MOST_NAMES = 8, MOST_BYTES = 1 << 14 };
 
-/* At most 60 gates, each with entries within a few 2^-53; Cirq's states are as good. */
+/* At most 60 gates, each with entries within a few 2^-53; Cirq's states have the same error. */
 #define TOLERANCE 1e-13
 
 /* ---- values ---- */
 
-/* Values of the parameters, which may have got an underscore. */
+/* Values of the parameters; a name may have an underscore added. */
 static void values_of(const struct qr_circuit *c, const struct qr_json *values, double *ret) {
     for (unsigned i = 0; i < c->n_params; i++) {
         ret[i] = NAN;
@@ -267,7 +267,7 @@ static void data_circuits(void) {
 static const struct {
     const char *text, *words;
     enum qr_code code;
-} refused[] = {
+} rejected_rows[] = {
     {"{}", "'' is no circuit of Cirq; write it with cirq.to_json(circuit)", QR_INVALID_ARGUMENT},
     {"[]", "[0]: '' is no circuit", QR_INVALID_ARGUMENT},
     {"{\"cirq_type\": \"Circuit\"}", "moments", QR_INVALID_ARGUMENT},
@@ -354,21 +354,22 @@ static const struct {
      "a circuit with measurements is repeated", QR_UNIMPLEMENTED},
     {CIRCUIT(MOMENT(REPEATED("{\"cirq_type\": \"REF\", \"key\": 3}", "1"))),
      "no circuit has the key 3", QR_INVALID_ARGUMENT},
-    /* A circuit in itself */
+    /* A circuit that contains itself. */
     {CIRCUIT(MOMENT(REPEATED("{\"cirq_type\": \"VAL\", \"key\": 1, \"val\": " FROZEN(
                                  MOMENT(REPEATED("{\"cirq_type\": \"REF\", \"key\": 1}", "1"))) "}",
                              "1"))),
      "more than 32 nested operations", QR_INVALID_ARGUMENT},
 };
 
-static void refusals(void) {
-    for (size_t i = 0; i < COUNT(refused); i++) {
+static void rejected(void) {
+    for (size_t i = 0; i < COUNT(rejected_rows); i++) {
         struct qr_program p;
         struct qr_err err = {0};
-        enum qr_code code = qr_cirq_read(qr_bytes_of_string(refused[i].text),
+        enum qr_code code = qr_cirq_read(qr_bytes_of_string(rejected_rows[i].text),
                                          &(struct qr_program_options){0}, &p, &err);
-        CHECK(code == refused[i].code && strstr(err.msg, refused[i].words), "%s\n%s %s, not '%s'",
-              refused[i].text, qr_code_name(code), err.msg, refused[i].words);
+        CHECK(code == rejected_rows[i].code && strstr(err.msg, rejected_rows[i].words),
+              "%s\n%s %s, not '%s'", rejected_rows[i].text, qr_code_name(code), err.msg,
+              rejected_rows[i].words);
     }
 }
 
@@ -380,7 +381,7 @@ static void check_json(const struct qr_circuit *c, const char *gates) {
     qr_buf_free(&text);
 }
 
-/* Each channel as Cirq 1.6 writes it, and what it is in a job file. */
+/* Each channel as Cirq 1.6 writes it, and its form in a job file. */
 static void cirq_channels(void) {
     static const struct {
         const char *gate, *wanted;
@@ -430,7 +431,7 @@ static void cirq_channels(void) {
         check_json(p.circuit, pairs[i][1]);
         qr_program_fini(&p);
     }
-    /* A circuit that begins with a reset resets each time. */
+    /* A reset at the start of a repeated circuit applies in each repetition. */
     p = read_program(
         qr_bytes_of_string(CIRCUIT(MOMENT(REPEATED(
             FROZEN(MOMENT(GATE("\"ResetChannel\", \"dimension\": 2", Q0)) ", " MOMENT(H0)), "2")))),
@@ -438,7 +439,7 @@ static void cirq_channels(void) {
     CHECK(p.circuit->n_gates == 4 && p.circuit->gates[2].kind == QR_GATE_CHANNEL, "%zu",
           p.circuit->n_gates);
     qr_program_fini(&p);
-    /* Without one before, a reset is none. */
+    /* A reset before any gate is dropped. */
     p = read_program(qr_bytes_of_string(CIRCUIT(
                          MOMENT(GATE("\"ResetChannel\", \"dimension\": 2", Q0)) ", " MOMENT(H0))),
                      "reset");
@@ -446,7 +447,7 @@ static void cirq_channels(void) {
     qr_program_fini(&p);
 }
 
-/* Circuits of which each has the one before twice: no gates, and 2^30 operations. */
+/* Each circuit contains the one before twice: no gates, and 2^30 operations. */
 static void doubling(void) {
     struct qr_buf text = {0};
     struct qr_program p;
@@ -473,7 +474,7 @@ static void doubling(void) {
     qr_buf_free(&text);
 }
 
-/* Circuits in circuits; Cirq 1.3 listed them before what contains them. */
+/* Nested circuits; Cirq 1.3 lists them before the circuit that contains them. */
 static void nested(void) {
     static const char text[] =
         "{\"cirq_type\": \"_ContextualSerialization\", \"object_dag\": ["
@@ -485,7 +486,7 @@ static void nested(void) {
     CHECK(p.circuit->n_gates == 1 && g->kind == QR_GATE_H && g->args[0].scale == 3, "%g",
           g->args[0].scale);
     qr_program_fini(&p);
-    /* The values of a CircuitOperation's symbols are those around it. */
+    /* Values in a param_resolver refer to symbols of the enclosing circuit. */
     static const char own[] =
         CIRCUIT(MOMENT("{\"cirq_type\": \"CircuitOperation\", \"circuit\": " FROZEN(MOMENT(GATE(
             POWER(SYMBOL("a")),
@@ -495,7 +496,7 @@ static void nested(void) {
     g = p.circuit->gates;
     CHECK(g->args[0].kind == QR_ARG_PARAMETER && g->args[0].scale == 2, "%g", g->args[0].scale);
     qr_program_fini(&p);
-    /* A global phase of a symbol is none of the circuit's parameters. */
+    /* A symbol that is only in a global phase is no parameter of the circuit. */
     static const char phase[] = CIRCUIT(MOMENT(
         "{\"cirq_type\": \"PauliStringPhasor\", \"pauli_string\": {\"qubit_pauli_map\": [], "
         "\"coefficient\": 1}, \"exponent_neg\": 0, \"exponent_pos\": " SYMBOL("a") "}, " H0));
@@ -555,7 +556,7 @@ static void symbols(void) {
 
 /* ---- the bytes of TensorFlow Quantum ---- */
 
-/* A symbol that no expression can have keeps its name, in the circuit and in its JSON. */
+/* A symbol whose name is invalid in expressions keeps it, in the circuit and in its JSON. */
 static void any_name(void) {
     static const uint8_t program[] = "\x0a\x0e\x0a\x0ctfq_gate_set"
                                      "\x12\x47\x12\x45\x0a\x43\x0a\x04\x0a\x02XP"
@@ -575,8 +576,8 @@ static void any_name(void) {
     qr_program_fini(&p);
 }
 
-/* A program of one operation on these qubits ("0_0,0_1"), whose arguments are numbers, or symbols;
- * NULL ends them. */
+/* A program of one operation on these qubits ("0_0,0_1") with arguments that are numbers or
+ * symbols, ended by a NULL name. */
 struct tfq_argument {
     const char *name;
     float number;
@@ -626,7 +627,7 @@ static const struct {
     const char *id;
     struct tfq_argument args[4];
     const char *controls, *qubits, *gate;
-} read_operations[] = {
+} accepted_operations[] = {
     {"DP", {{"p", 0.1f, 0}}, "", "0_0", "\"Depolarize\",\"qubits\":[0],\"p\":0.1}"},
     {"ADP",
      {{"p_x", 0.1f, 0}, {"p_y", 0.2f, 0}, {"p_z", 0.3f, 0}},
@@ -654,7 +655,7 @@ static const struct {
     const char *id;
     struct tfq_argument args[4];
     const char *controls, *qubits, *words;
-} refused_operations[] = {
+} rejected_operations[] = {
     {"DP", {{NULL, 0, 0}}, "", "0_0", "moments[0].operations[0].args['p'] is missing"},
     {"DP", {{"p", 0, "s"}}, "", "0_0", "moments[0].operations[0].args['p'] must be a number"},
     {"DP", {{"p", 1.5f, 0}}, "", "0_0", "operations[0]: Depolarize has p = 1.5; give a number"},
@@ -675,25 +676,28 @@ static const struct {
 static void tfq_channels(void) {
     struct qr_program p;
     struct qr_err err = {0};
-    for (size_t i = 0; i < COUNT(read_operations); i++) {
-        struct qr_buf b = tfq_program(read_operations[i].id, read_operations[i].args,
-                                      read_operations[i].controls, read_operations[i].qubits);
-        p = read_program(qr_buf_view(&b), read_operations[i].id);
-        check_json(p.circuit, read_operations[i].gate);
+    for (size_t i = 0; i < COUNT(accepted_operations); i++) {
+        struct qr_buf b =
+            tfq_program(accepted_operations[i].id, accepted_operations[i].args,
+                        accepted_operations[i].controls, accepted_operations[i].qubits);
+        p = read_program(qr_buf_view(&b), accepted_operations[i].id);
+        check_json(p.circuit, accepted_operations[i].gate);
         qr_program_fini(&p);
         qr_buf_free(&b);
     }
-    for (size_t i = 0; i < COUNT(refused_operations); i++) {
-        struct qr_buf b = tfq_program(refused_operations[i].id, refused_operations[i].args,
-                                      refused_operations[i].controls, refused_operations[i].qubits);
+    for (size_t i = 0; i < COUNT(rejected_operations); i++) {
+        struct qr_buf b =
+            tfq_program(rejected_operations[i].id, rejected_operations[i].args,
+                        rejected_operations[i].controls, rejected_operations[i].qubits);
         CHECK(qr_cirq_read(qr_buf_view(&b), &(struct qr_program_options){0}, &p, &err) ==
                       QR_INVALID_ARGUMENT &&
-                  strstr(err.msg, refused_operations[i].words),
-              "%s, not %s", err.msg, refused_operations[i].words);
+                  strstr(err.msg, rejected_operations[i].words),
+              "%s, not %s", err.msg, rejected_operations[i].words);
         qr_buf_free(&b);
     }
-    /* Noise of the data would differ from sample to sample. */
-    struct qr_buf b = tfq_program(read_operations[0].id, read_operations[0].args, "", "0_0");
+    /* Noise in data circuits would differ from sample to sample. */
+    struct qr_buf b =
+        tfq_program(accepted_operations[0].id, accepted_operations[0].args, "", "0_0");
     struct qr_tfq_tensor one = {b.p, 1, b.n};
     struct qr_tfq_samples samples;
     struct qr_tfq_model model = {.data = one, .circuit = one};
@@ -727,7 +731,7 @@ int main(void) {
     golden_cirq();
     golden_tfq();
     data_circuits();
-    refusals();
+    rejected();
     cirq_channels();
     doubling();
     nested();
