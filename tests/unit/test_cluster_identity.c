@@ -1,6 +1,6 @@
-/* Who am I: every form that reference systems write, and what people get wrong. Accepted rows
- * give the JSON of --print-identity; refused ones the words that the message must have, separated
- * by '|'. */
+/* Worker identity: every form that the reference systems write, and common mistakes. An accepted
+ * row gives the JSON of --print-identity; a rejected one the words that the message must have,
+ * separated by '|'. */
 #include "cluster/identity.h"
 #include "tests/t.h"
 
@@ -8,7 +8,7 @@ struct row {
     const char *name;
     struct qr_identity_inputs in;
     const char *json;  /* accepted */
-    const char *words; /* refused */
+    const char *words; /* rejected */
 };
 #define TF(text)                                                                                   \
     { .tf_config = (text) }
@@ -26,7 +26,7 @@ struct row {
 #define PEERS_AB "\"a:1\",\"b:2\""
 
 static const struct row rows[] = {
-    /* ---- nothing ---- */
+    /* ---- nothing set ---- */
     {"nothing is set", {0}, SINGLE("single"), NULL},
     {"empty TF_CONFIG is unset", TF(""), SINGLE("single"), NULL},
     {"a laptop called node-3 is not worker 3", {.hostname = "node-3"}, SINGLE("single"), NULL},
@@ -42,7 +42,7 @@ static const struct row rows[] = {
      TF("{\"cluster\":{\"worker\":[" THREE
         "]},\"task\":{\"type\":\"worker\",\"index\":0},\"environment\":\"cloud\"}"),
      OK("tf_config", "worker", "0", "\"qml-worker-0.default.svc:2222\"", THREE), NULL},
-    {"its last worker",
+    {"the operator's last worker",
      TF("{\"cluster\":{\"worker\":[" THREE
         "]},\"task\":{\"type\":\"worker\",\"index\":2},\"environment\":\"cloud\"}"),
      OK("tf_config", "worker", "2", "\"qml-worker-2.default.svc:2222\"", THREE), NULL},
@@ -68,7 +68,7 @@ static const struct row rows[] = {
      OK("tf_config", "chief", "0", "\"c:1\"", "\"c:1\"," PEERS_AB), NULL},
     {"worker beside a chief", CFG("\"chief\":[\"c:1\"]," AB, "worker", "0"),
      OK("tf_config", "worker", "1", "\"a:1\"", "\"c:1\"," PEERS_AB), NULL},
-    {"chief is first wherever it stands", CFG(AB ",\"chief\":[\"c:1\"]", "worker", "1"),
+    {"chief is first, wherever it is listed", CFG(AB ",\"chief\":[\"c:1\"]", "worker", "1"),
      OK("tf_config", "worker", "2", "\"b:2\"", "\"c:1\"," PEERS_AB), NULL},
     {"master", CFG("\"master\":[\"m:1\"]," AB, "master", "0"),
      OK("tf_config", "master", "0", "\"m:1\"", "\"m:1\"," PEERS_AB), NULL},
@@ -80,7 +80,7 @@ static const struct row rows[] = {
      OK_PS("tf_config", "worker", "1", "\"a:1\"", "1", "\"p:1\"," PEERS_AB), NULL},
     {"a ps", CFG("\"ps\":[\"p:1\",\"q\"]," AB, "ps", "1"),
      OK_PS("tf_config", "ps", "1", "\"q:2222\"", "2", "\"p:1\",\"q:2222\"," PEERS_AB), NULL},
-    {"ps come first, wherever they stand",
+    {"ps come first, wherever they are listed",
      CFG(AB ",\"chief\":[\"c:1\"],\"master\":[\"m:1\"],\"ps\":[\"p:1\"]", "master", "0"),
      OK_PS("tf_config", "master", "2", "\"m:1\"", "1", "\"p:1\",\"c:1\",\"m:1\"," PEERS_AB), NULL},
     {"a chief beside a ps", CFG("\"ps\":[\"p:1\"],\"chief\":[\"c:1\"]", "chief", "0"),
@@ -146,7 +146,7 @@ static const struct row rows[] = {
      {.role = "evaluator"},
      OK("flags", "evaluator", "null", "null", ""),
      NULL},
-    {"among an Indexed Job's variables",
+    {"an evaluator among an Indexed Job's variables",
      {.role = "evaluator",
       .job_completion_index = "0",
       .peer_template = "j-{i}.s:2222",
@@ -154,17 +154,17 @@ static const struct row rows[] = {
       .parameter_servers = "p:1"},
      OK("flags", "evaluator", "null", "null", ""),
      NULL},
-    {"with a worker's flags",
+    {"an evaluator with a worker's flags",
      {.role = "evaluator", .index = "7", .peers = "a:1,b:2"},
      OK("flags", "evaluator", "null", "null", ""),
      NULL},
-    {"by flag beside TF_CONFIG",
+    {"an evaluator by flag beside TF_CONFIG",
      {.tf_config = "{\"cluster\":{" AB "}," TASK("evaluator", "0") "}", .role = "evaluator"},
      NULL,
      "TF_CONFIG defines the roles|--role"},
     {"evaluators by key", CFG("\"evaluator\":{\"1\":\"e:1\",\"0\":\"d:1\"}," AB, "evaluator", "1"),
      OK("tf_config", "evaluator", "null", "\"e:1\"", PEERS_AB), NULL},
-    {"a ps that nobody names",
+    {"a ps that no setting names",
      {.role = "ps", .index = "0", .peers = "a:1"},
      NULL,
      "--role|--parameter-servers|names none"},
@@ -254,8 +254,8 @@ static const struct row rows[] = {
      NULL, "alice:2222|'-1'|QRING_PEER_TEMPLATE"},
     {"sparse chief", CFG("\"worker\":{},\"ps\":null", "chief", "0"), NULL,
      "'chief'|sparse|enableDynamicWorker|QRING_INDEX"},
-    {"sparse without our index", CFG("\"worker\":{\"1\":\"j-1:2222\"}", "worker", "2"), NULL,
-     "task.index is 2|cluster.worker|no address"},
+    {"sparse without the worker's index", CFG("\"worker\":{\"1\":\"j-1:2222\"}", "worker", "2"),
+     NULL, "task.index is 2|cluster.worker|no address"},
     {"sparse key is no index", CFG("\"worker\":{\"one\":\"j-1:2222\"}", "worker", "1"), NULL,
      "cluster.worker|'one'|index"},
     {"sparse key too large", CFG("\"worker\":{\"64\":\"j-64:2222\"}", "worker", "64"), NULL,
@@ -265,7 +265,7 @@ static const struct row rows[] = {
     {"both spellings",
      TF("{\"cluster\":{" AB "},\"sparseCluster\":{" AB "}," TASK("worker", "0") "}"), NULL,
      "both cluster and sparseCluster"},
-    /* ---- wrong: never a fall-through ---- */
+    /* ---- malformed: never ignored ---- */
     {"not JSON", TF("worker-0:2222"), NULL, "TF_CONFIG"},
     {"blank", TF("  "), NULL, "TF_CONFIG"},
     {"cut", TF("{\"cluster\":{\"worker\":[\"a:1\""), NULL, "TF_CONFIG"},
@@ -273,7 +273,7 @@ static const struct row rows[] = {
     {"a list", TF("[]"), NULL, "TF_CONFIG|object"},
     {"a string", TF("\"{}\""), NULL, "TF_CONFIG|object"},
     {"null", TF("null"), NULL, "TF_CONFIG|object"},
-    {"wrong beats the job's index",
+    {"a malformed TF_CONFIG precedes the job's index",
      {.tf_config = "{", .job_completion_index = "0", .peer_template = "w-{i}:1"},
      NULL,
      "TF_CONFIG"},
@@ -296,7 +296,7 @@ static const struct row rows[] = {
      "cluster.worker[1]|it is empty"},
     {"no host", CFG("\"worker\":[\":2222\"]", "worker", "0"), NULL,
      "cluster.worker[0]|':2222'|no host"},
-    {"no port behind the colon", CFG("\"worker\":[\"a:\"]", "worker", "0"), NULL, "'a:'|no port"},
+    {"no port after the colon", CFG("\"worker\":[\"a:\"]", "worker", "0"), NULL, "'a:'|no port"},
     {"port 0", CFG("\"worker\":[\"a:0\"]", "worker", "0"), NULL, "'a:0'|1 ... 65535"},
     {"port 65536", CFG("\"worker\":[\"a:65536\"]", "worker", "0"), NULL, "'a:65536'|1 ... 65535"},
     {"port is a name", CFG("\"worker\":[\"a:http\"]", "worker", "0"), NULL,
@@ -347,7 +347,7 @@ static const struct row rows[] = {
      "task.index is 2|no cluster"},
     {"two chiefs", CFG("\"chief\":[\"c:1\",\"d:1\"]", "chief", "0"), NULL,
      "cluster.chief names 2|at most one chief"},
-    /* ---- our own settings ---- */
+    /* ---- qring's settings ---- */
     {"index and peers",
      {.index = "1", .peers = "a:1,b"},
      OK("flags", "worker", "1", "\"b:2222\"", "\"a:1\",\"b:2222\""),
@@ -360,7 +360,7 @@ static const struct row rows[] = {
      {.index = "1", .peer_template = "q-{i}.s"},
      OK("flags", "worker", "1", "\"q-1.s:2222\"", "\"q-1.s:2222\""),
      NULL},
-    {"ours beat TF_CONFIG",
+    {"qring's settings precede TF_CONFIG",
      {.index = "0", .peers = "x:9", .tf_config = "{"},
      OK("flags", "worker", "0", "\"x:9\"", "\"x:9\""),
      NULL},
@@ -471,9 +471,9 @@ static void test_rows(void) {
             qr_identity_json(&id, &json);
             CHECK(strcmp(qr_buf_string(&json), r->json) == 0, "%s:\n  got  %s\n  want %s", r->name,
                   qr_buf_string(&json), r->json);
-            CHECK(id.why && *id.why, "%s: says why", r->name);
+            CHECK(id.why && *id.why, "%s: has a reason", r->name);
             CHECK(id.index < 0 || id.n_peers == 0 || strcmp(id.peers[id.index], id.address) == 0,
-                  "%s: stands at its own place", r->name);
+                  "%s: its address is at its index", r->name);
             for (size_t k = 0; k < id.n_peers; k++) CHECK(id.peers[k], "%s: peer %zu", r->name, k);
             qr_buf_free(&json);
             qr_identity_fini(&id);
@@ -487,8 +487,8 @@ static void test_rows(void) {
     }
 }
 
-/* A sparse TF_CONFIG names nobody else; the candidates come from one's own name, behind a chief
- * that is known. */
+/* A sparse TF_CONFIG names no other worker: candidates are derived from the worker's own name,
+ * after a known chief. */
 static void test_candidates(void) {
     struct qr_identity_inputs in = {.tf_config = "{\"cluster\":{\"chief\":[\"j-chief-0.ns.svc:5\"],"
                                                  "\"worker\":{\"2\":\"j-2-worker-2.ns-2.svc:5\"}},"

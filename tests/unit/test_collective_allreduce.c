@@ -1,5 +1,5 @@
-/* One reduction without threads and without a network: chunks come in pieces that are cut anywhere,
- * early, late and damaged, and every member still has the serial sum or none. */
+/* One reduction without threads or a network: chunks arrive in pieces cut anywhere, early, late and
+ * damaged, and every member has the serial sum or none. */
 #include "base/mem.h"
 #include "collective/allreduce.h"
 #include "format/chunk.h"
@@ -7,25 +7,25 @@
 
 enum { MAX_N = 9, MAX_PIECES = 64, CHUNK = QR_CHUNK_MAX_COUNT };
 
-struct letter {
-    struct letter *next;
+struct message {
+    struct message *next;
     uint32_t from, to;
     size_t n;
     uint8_t *bytes;
 };
-struct post {
+struct fake_link {
     struct qr_link link;
     struct world *w;
     uint32_t rank;
 };
 struct world {
     uint32_t n;
-    struct post post[MAX_N];
+    struct fake_link fake_link[MAX_N];
     struct qr_reduction *reduction[MAX_N];
     qr_fixed *vector[MAX_N], *sum[MAX_N];
     uint32_t conn[MAX_N];
-    struct letter *first, **last;
-    size_t n_letters;
+    struct message *first, **last;
+    size_t n_messages;
     uint64_t seed;
 };
 
@@ -34,40 +34,40 @@ static uint64_t mix(uint64_t x) {
         x *= UINT64_C(0xc4ceb9fe1a85ec53);
     return x ^ x >> 32;
 }
-static uint64_t any(struct world *w, uint64_t below) { return mix(++w->seed) % below; }
+static uint64_t random_below(struct world *w, uint64_t below) { return mix(++w->seed) % below; }
 static qr_fixed value(uint32_t rank, size_t i) {
     uint64_t a = mix(i * 977 + rank * 31 + 1), b = mix(a + 5);
     return (qr_fixed)((unsigned __int128)(uint64_t)((int64_t)a >> 24) << 64 | b);
 }
 
-static bool post_send(struct qr_link *l, uint32_t conn, struct qr_bytes head,
-                      struct qr_bytes body) {
-    struct post *p = (struct post *)l;
-    struct letter *x = qr_xcalloc(1, sizeof *x);
-    *x = (struct letter){
+static bool fake_link_send(struct qr_link *l, uint32_t conn, struct qr_bytes head,
+                           struct qr_bytes body) {
+    struct fake_link *p = (struct fake_link *)l;
+    struct message *x = qr_xcalloc(1, sizeof *x);
+    *x = (struct message){
         .from = p->rank, .to = conn, .n = head.n + body.n, .bytes = qr_xmalloc(head.n + body.n)};
     memcpy(x->bytes, head.p, head.n);
     if (body.n) memcpy(x->bytes + head.n, body.p, body.n);
     *p->w->last = x;
     p->w->last = &x->next;
-    p->w->n_letters++;
+    p->w->n_messages++;
     return true;
 }
-static const struct qr_link_ops ops = {.send = post_send};
+static const struct qr_link_ops ops = {.send = fake_link_send};
 
-static void begin(struct world *w, uint32_t n, enum qr_allreduce wish, size_t length) {
+static void world_open(struct world *w, uint32_t n, enum qr_allreduce wish, size_t length) {
     *w = (struct world){.n = n, .seed = n * 1000003 + length * 7 + wish};
     w->last = &w->first;
     for (uint32_t r = 0; r < n; r++) w->conn[r] = r;
     for (uint32_t r = 0; r < n; r++) {
-        w->post[r] = (struct post){.link = {.ops = &ops}, .w = w, .rank = r};
+        w->fake_link[r] = (struct fake_link){.link = {.ops = &ops}, .w = w, .rank = r};
         w->vector[r] = qr_xcalloc(length + 1, sizeof(qr_fixed));
         w->sum[r] = qr_xcalloc(length + 1, sizeof(qr_fixed));
         for (size_t i = 0; i < length; i++) w->vector[r][i] = value(r, i);
         struct qr_contribution c = {
             .key = {.reductions = 4}, .n_micro_batches = n, .vector = w->vector[r], .n = length};
         qr_coverage_add_micro_batch(&c.coverage, &c.key, r);
-        struct qr_reduction_args a = {.link = &w->post[r].link,
+        struct qr_reduction_args a = {.link = &w->fake_link[r].link,
                                       .conn = w->conn,
                                       .n_ranks = n,
                                       .rank = r,
@@ -81,8 +81,8 @@ static void begin(struct world *w, uint32_t n, enum qr_allreduce wish, size_t le
     }
 }
 
-static void end(struct world *w) {
-    for (struct letter *x = w->first, *next; x; x = next) {
+static void world_close(struct world *w) {
+    for (struct message *x = w->first, *next; x; x = next) {
         next = x->next;
         free(x->bytes);
         free(x);
@@ -94,62 +94,63 @@ static void end(struct world *w) {
     }
 }
 
-/* A letter that is the first of its sender to its receiver: streams keep their order, and
- * only that. */
-static struct letter **pick(struct world *w) {
-    uint64_t skip = any(w, w->n_letters < 5 ? w->n_letters : 5);
-    struct letter **at = &w->first;
+/* Picks a message that is the first from its sender to its receiver: order is kept within a stream
+ * only. */
+static struct message **pick(struct world *w) {
+    uint64_t skip = random_below(w, w->n_messages < 5 ? w->n_messages : 5);
+    struct message **at = &w->first;
     while (skip-- && (*at)->next) at = &(*at)->next;
-    for (struct letter **before = &w->first; before != at; before = &(*before)->next)
+    for (struct message **before = &w->first; before != at; before = &(*before)->next)
         if ((*before)->from == (*at)->from && (*before)->to == (*at)->to) return before;
     return at;
 }
 
-/* Cut at places that nobody would choose; each piece lies at an odd address of its own. */
-static enum qr_reduction_status hand_in(struct world *w, const struct letter *x,
+/* Delivers the message in random pieces, each at an odd address of its own. */
+static enum qr_reduction_status deliver(struct world *w, const struct message *x,
                                         struct qr_err *err) {
     struct qr_bytes piece[MAX_PIECES];
-    uint8_t *room[MAX_PIECES];
-    size_t n = 0, at = 0, wish = 1 + any(w, MAX_PIECES - 1);
+    uint8_t *storage[MAX_PIECES];
+    size_t n = 0, at = 0, wish = 1 + random_below(w, MAX_PIECES - 1);
     while (at < x->n || n == 0) {
         size_t left = x->n - at, k = n + 1 == wish || n + 1 == MAX_PIECES
                                          ? left
-                                         : any(w, any(w, 3)   ? left + 1
-                                                  : left < 40 ? left + 1
-                                                              : 40);
-        size_t odd = any(w, 16);
-        room[n] = qr_xmalloc(k + 16);
-        memcpy(room[n] + odd, x->bytes + at, k);
-        piece[n] = qr_bytes_of(room[n] + odd, k);
+                                         : random_below(w, random_below(w, 3) ? left + 1
+                                                           : left < 40        ? left + 1
+                                                                              : 40);
+        size_t odd = random_below(w, 16);
+        storage[n] = qr_xmalloc(k + 16);
+        memcpy(storage[n] + odd, x->bytes + at, k);
+        piece[n] = qr_bytes_of(storage[n] + odd, k);
         at += k, n++;
     }
     enum qr_reduction_status taken =
         qr_reduction_message(w->reduction[x->to], x->from, (struct qr_pieces){piece, n, x->n}, err);
-    for (size_t i = 0; i < n; i++) free(room[i]);
+    for (size_t i = 0; i < n; i++) free(storage[i]);
     return taken;
 }
 
-static void drop(struct world *w, struct letter **at) {
-    struct letter *x = *at;
+static void remove_message(struct world *w, struct message **at) {
+    struct message *x = *at;
     *at = x->next;
     if (!x->next) w->last = at;
-    w->n_letters--;
+    w->n_messages--;
     free(x->bytes);
     free(x);
 }
 
-/* Until nothing moves any more. */
+/* Delivers messages until all are accepted, or 1000 in a row are deferred. */
 static bool run(struct world *w) {
     struct qr_err err = {0};
-    for (unsigned idle = 0; w->n_letters && idle < 1000;) {
-        struct letter **at = pick(w), *x = *at;
-        enum qr_reduction_status taken = hand_in(w, x, &err);
+    for (unsigned idle = 0; w->n_messages && idle < 1000;) {
+        struct message **at = pick(w), *x = *at;
+        enum qr_reduction_status taken = deliver(w, x, &err);
         CHECK(taken == QR_REDUCTION_ACCEPTED || taken == QR_REDUCTION_DEFERRED, "%s", err.msg);
         if (taken == QR_REDUCTION_MALFORMED || taken == QR_REDUCTION_OTHER_GENERATION) return false;
         idle = taken == QR_REDUCTION_ACCEPTED ? 0 : idle + 1;
         if (taken == QR_REDUCTION_ACCEPTED) {
-            for (at = &w->first; *at != x;) at = &(*at)->next; /* new letters may have come */
-            drop(w, at);
+            for (at = &w->first; *at != x;)
+                at = &(*at)->next; /* new messages may have been added */
+            remove_message(w, at);
         }
     }
     for (uint32_t r = 0; r < w->n; r++)
@@ -177,14 +178,14 @@ static void test_pieces(void) {
         for (int wish = QR_ALLREDUCE_AUTO; wish < QR_ALLREDUCE_KINDS; wish++)
             for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
                 struct world w;
-                begin(&w, n, (enum qr_allreduce)wish, lengths[k]);
+                world_open(&w, n, (enum qr_allreduce)wish, lengths[k]);
                 CHECK(run(&w) && is_serial_sum(&w, lengths[k]), "%s of %zu integers over %u",
                       qr_allreduce_names[wish], lengths[k], n);
-                end(&w);
+                world_close(&w);
             }
 }
 
-/* More than a chunk, and not a multiple of it. */
+/* More than a chunk, and not always a multiple of it. */
 static void test_parts(void) {
     static const struct {
         uint32_t n;
@@ -194,81 +195,82 @@ static void test_parts(void) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++) {
             struct world w;
-            begin(&w, cases[k].n, (enum qr_allreduce)wish, cases[k].length);
+            world_open(&w, cases[k].n, (enum qr_allreduce)wish, cases[k].length);
             CHECK(run(&w) && is_serial_sum(&w, cases[k].length), "%s of %zu integers over %u",
                   qr_allreduce_names[wish], cases[k].length, cases[k].n);
-            end(&w);
+            world_close(&w);
         }
 }
 
-/* A member of the ring does not send all that it has before it has got something. */
+/* A member of the ring sends only part of its chunks before it receives one. */
 static void test_ahead(void) {
     struct world w;
-    begin(&w, 2, QR_ALLREDUCE_RING, 20 * CHUNK); /* ten chunks a member and round */
-    CHECK(w.n_letters == 4, "%zu chunks are under way", w.n_letters);
+    world_open(&w, 2, QR_ALLREDUCE_RING, 20 * CHUNK); /* ten chunks a member and round */
+    CHECK(w.n_messages == 4, "%zu chunks in flight", w.n_messages);
     CHECK(run(&w) && is_serial_sum(&w, 20 * CHUNK));
-    end(&w);
+    world_close(&w);
 }
 
-/* A byte that changed on its way, wherever it is, also at the ends of pieces: refused by name, and
- * nobody is done. */
+/* A byte changed in transit, also at the ends of pieces, is detected, and the receiver does not
+ * finish. */
 static void test_damage(void) {
     for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++)
         for (size_t at = 0; at < 80 + 16 * 50; at += 7) {
             struct world w;
             struct qr_err err = {0};
-            begin(&w, 4, (enum qr_allreduce)wish, 300);
-            struct letter *x = w.first;
+            world_open(&w, 4, (enum qr_allreduce)wish, 300);
+            struct message *x = w.first;
             x->bytes[at % x->n] ^= 0x10;
-            CHECK(hand_in(&w, x, &err) == QR_REDUCTION_MALFORMED && err.code == QR_UNAVAILABLE &&
+            CHECK(deliver(&w, x, &err) == QR_REDUCTION_MALFORMED && err.code == QR_UNAVAILABLE &&
                       strstr(err.msg, "damaged"),
                   "byte %zu: %s", at, err.msg);
             CHECK(!qr_reduction_done(w.reduction[x->to]));
             x->bytes[at % x->n] ^= 0x10;
-            end(&w);
+            world_close(&w);
         }
 }
 
-/* A message that ends too early, or goes on. */
+/* A truncated or overlong message. */
 static void test_cut(void) {
     for (size_t n = 0; n < 80 + 16 * 100; n += 13) {
         struct world w;
         struct qr_err err = {0};
-        begin(&w, 3, QR_ALLREDUCE_RING, 300);
-        struct letter short_one = *w.first;
+        world_open(&w, 3, QR_ALLREDUCE_RING, 300);
+        struct message short_one = *w.first;
         short_one.n = n;
-        CHECK(hand_in(&w, &short_one, &err) == QR_REDUCTION_MALFORMED && strstr(err.msg, "damaged"),
+        CHECK(deliver(&w, &short_one, &err) == QR_REDUCTION_MALFORMED && strstr(err.msg, "damaged"),
               "%zu bytes: %s", n, err.msg);
-        end(&w);
+        world_close(&w);
     }
 }
 
-/* In a halving half the vector is under way at once, and a round is sent on when all of it
- * has come. */
+/* In a halving, half of the vector is in flight at once, and a round is sent once all chunks of the
+ * round before have arrived. */
 static void test_halving_rounds(void) {
     struct world w;
     struct qr_err err = {0};
-    begin(&w, 4, QR_ALLREDUCE_HALVING, 12 * CHUNK); /* six chunks a member and round, then three */
-    CHECK(w.n_letters == 4 * 6, "%zu chunks are under way", w.n_letters);
-    for (size_t i = 0; i < 5; i++) { /* those that go to rank 0, but for the last */
-        struct letter **at = &w.first;
+    world_open(&w, 4, QR_ALLREDUCE_HALVING,
+               12 * CHUNK); /* six chunks a member and round, then three */
+    CHECK(w.n_messages == 4 * 6, "%zu chunks in flight", w.n_messages);
+    for (size_t i = 0; i < 5; i++) { /* all messages to rank 0 but the last */
+        struct message **at = &w.first;
         while ((*at)->to != 0) at = &(*at)->next;
-        CHECK(hand_in(&w, *at, &err) == QR_REDUCTION_ACCEPTED && w.n_letters == 4 * 6 - i, "%s",
+        CHECK(deliver(&w, *at, &err) == QR_REDUCTION_ACCEPTED && w.n_messages == 4 * 6 - i, "%s",
               err.msg);
-        drop(&w, at);
+        remove_message(&w, at);
     }
     CHECK(run(&w) && is_serial_sum(&w, 12 * CHUNK));
-    end(&w);
+    world_close(&w);
 }
 
-/* A chunk in the middle of a round that holds something else than those beside it: what is sent on
- * is one word, and nobody may apply the sum. */
+/* A chunk within a round whose coverage differs from that of the others: the round is sent on with
+ * one coverage word, and no member may apply the sum. */
 static void test_halving_words(void) {
     for (int at = 0; at < 4 * 2; at++) {
         struct world w;
         struct qr_err err = {0};
-        begin(&w, 4, QR_ALLREDUCE_HALVING, 4 * CHUNK); /* two chunks a member and round */
-        struct letter *x = w.first;
+        world_open(&w, 4, QR_ALLREDUCE_HALVING, 4 * CHUNK); /* two chunks a member and round */
+        struct message *x = w.first;
         for (int i = 0; i < at; i++) x = x->next;
         struct qr_chunk c;
         CHECK(qr_chunk_decode(x->bytes, x->n, &c) && c.round == 0);
@@ -279,12 +281,12 @@ static void test_halving_words(void) {
             CHECK(qr_reduction_done(w.reduction[r]) &&
                       qr_reduction_check(w.reduction[r], &err) == QR_DATA_LOSS,
                   "chunk %d, rank %u", at, r);
-        end(&w);
+        world_close(&w);
     }
 }
 
-/* In a halving, or a doubling over any number of members, all that is sent is awaited by him to
- * whom it goes, and nothing else. */
+/* In a halving, and in a doubling over any number of members, each send has a matching receive at
+ * its destination, and there are no other receives. */
 struct sent {
     const struct qr_schedule *s;
     uint32_t rank;

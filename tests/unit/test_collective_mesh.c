@@ -1,5 +1,5 @@
-/* The all-reduce over in-process links: every schedule gives the serial integer sum, and what must
- * be refused is refused. */
+/* The all-reduce over in-process links: every schedule gives the serial integer sum, and malformed
+ * or inconsistent input is rejected. */
 #include <pthread.h>
 
 #include "base/checksum.h"
@@ -20,25 +20,30 @@ struct worker {
     qr_fixed *vector, *sum;
     enum qr_code code;
     struct qr_err err;
-    uint32_t lost;  /* index of a member whose stream broke; 0: none */
-    uint32_t renew; /* index of a member whose stream is to be another, in its next wait */
-    unsigned ups;   /* so often it was told that a stream is up */
-    size_t longer;  /* its vector has so many integers more than the others' */
-    bool closes;    /* it is done where the others train */
+    uint32_t lost;       /* index of a member whose stream broke; 0: none */
+    uint32_t renew;      /* index of a member whose stream to renew at the next wait; 0: none */
+    unsigned ups;        /* number of calls of `up` */
+    size_t extra_length; /* integers that its vector has more than the others' */
+    bool closing;        /* contributes to a closing reduction while the others train */
 };
 struct world {
     struct qr_link_hub *hub;
     uint32_t n;
     struct qr_mesh_member member[MAX_N];
     struct worker worker[MAX_N];
-    /* of the reduction under test */
+    /* for the reduction under test */
     enum qr_allreduce wish;
     size_t length;
     uint64_t step, n_micro_batches;
-    enum { FAIR, MICRO_BATCH_TWICE, MICRO_BATCH_MISSED, OTHER_STATE } lie; /* of the last rank */
+    enum {
+        NO_FAULT,
+        MICRO_BATCH_TWICE,
+        MICRO_BATCH_MISSED,
+        OTHER_STATE
+    } fault; /* of the last rank */
 };
 
-static enum qr_code go_on(void *ctx, struct qr_err *err) {
+static enum qr_code check_lost(void *ctx, struct qr_err *err) {
     struct worker *k = ctx;
     uint32_t renew = k->renew;
     k->renew = 0;
@@ -62,8 +67,7 @@ static uint64_t mix(uint64_t x) {
         x *= UINT64_C(0xc4ceb9fe1a85ec53);
     return x ^ x >> 32;
 }
-/* Full 128-bit values of both signs: sums wrap only beyond what the contract allows, additions are
- * mod 2^128 all the same. */
+/* Values of more than 64 bits, of both signs; sums are modulo 2^128. */
 static qr_fixed value(uint32_t rank, size_t i, uint64_t step) {
     uint64_t a = mix(i * 977 + rank * 31 + step * 7919 + 1), b = mix(a + 5);
     return (qr_fixed)((unsigned __int128)(uint64_t)((int64_t)a >> 24) << 64 | b);
@@ -77,13 +81,13 @@ static struct qr_contribution contribution(const struct world *w, uint32_t rank,
     memset(c.key.job_hash, 7, 32);
     memset(c.key.base_digest, (int)step, 16);
     struct qr_coverage_key key = c.key;
-    bool liar = rank == w->n - 1;
-    if (liar && w->lie == OTHER_STATE) key.base_digest[3] ^= 1;
+    bool faulty = rank == w->n - 1;
+    if (faulty && w->fault == OTHER_STATE) key.base_digest[3] ^= 1;
     for (uint64_t b = rank; b < w->n_micro_batches; b += w->n) {
-        if (liar && w->lie == MICRO_BATCH_MISSED && b + w->n >= w->n_micro_batches) continue;
+        if (faulty && w->fault == MICRO_BATCH_MISSED && b + w->n >= w->n_micro_batches) continue;
         qr_coverage_add_micro_batch(&c.coverage, &key, b);
     }
-    if (liar && w->lie == MICRO_BATCH_TWICE) qr_coverage_add_micro_batch(&c.coverage, &key, 0);
+    if (faulty && w->fault == MICRO_BATCH_TWICE) qr_coverage_add_micro_batch(&c.coverage, &key, 0);
     return c;
 }
 
@@ -95,11 +99,12 @@ static void *form_one(void *arg) {
 }
 static void *reduce_one(void *arg) {
     struct worker *k = arg;
-    struct qr_contribution c = contribution(k->w, k->rank, k->w->step, k->w->length + k->longer);
-    if (k->closes) c.key.kind = QR_REDUCTION_CLOSE;
+    struct qr_contribution c =
+        contribution(k->w, k->rank, k->w->step, k->w->length + k->extra_length);
+    if (k->closing) c.key.kind = QR_REDUCTION_CLOSE;
     k->code = qr_mesh_reduce(k->mesh, k->w->wish, &c, k->sum, &k->err);
     if (k->code == QR_OK || k->code == QR_DATA_LOSS) return NULL;
-    k->link->ops->free(k->link); /* it gives up: its streams break */
+    k->link->ops->free(k->link); /* the others see their streams to this member break */
     k->link = NULL;
     return NULL;
 }
@@ -117,7 +122,7 @@ static void open_world(struct world *w, uint32_t n, size_t max_length) {
         k->w = w, k->rank = r;
         k->link = qr_link_memory_new(w->hub);
         CHECK(k->link->ops->listen(k->link, "m:0", &port, &err) == QR_OK);
-        w->member[r].index = r + 3; /* index and rank differ when somebody is missing */
+        w->member[r].index = r + 3; /* index and rank differ when a worker is missing */
         memset(w->member[r].incarnation, (int)r + 1, 16);
         snprintf(w->member[r].name, sizeof w->member[r].name, "worker %u (m:%u)", r + 3, port);
         snprintf(w->member[r].address, sizeof w->member[r].address, "m:%u", port);
@@ -126,7 +131,7 @@ static void open_world(struct world *w, uint32_t n, size_t max_length) {
             .clock = &qr_clock_monotonic,
             .index = r + 3,
             .ctx = k,
-            .stop = go_on,
+            .stop = check_lost,
             .up = up,
             .down = down,
             .polled = polled,
@@ -151,9 +156,9 @@ static void close_world(struct world *w, uint64_t dropped_by_0) {
     }
     qr_link_hub_free(w->hub);
 }
-/* One reduction by all; true when every member has the serial sum and its contribution as
- * it was. */
-static bool sums(struct world *w, enum qr_allreduce wish, size_t length) {
+/* One reduction by all members; true when every member has the serial sum and its own contribution
+ * is unchanged. */
+static bool reduces_correctly(struct world *w, enum qr_allreduce wish, size_t length) {
     w->wish = wish, w->length = length, w->step++;
     for (uint32_t r = 0; r < w->n; r++) {
         for (size_t i = 0; i < length; i++) w->worker[r].vector[i] = value(r, i, w->step);
@@ -183,19 +188,19 @@ static void test_sums(void) {
         open_world(&w, n, LARGE);
         for (int wish = QR_ALLREDUCE_AUTO; wish < QR_ALLREDUCE_KINDS; wish++) {
             for (size_t length = 0; length <= 3 * n + 1; length++)
-                CHECK(sums(&w, (enum qr_allreduce)wish, length), "%s of %zu integers over %u",
-                      qr_allreduce_names[wish], length, n);
+                CHECK(reduces_correctly(&w, (enum qr_allreduce)wish, length),
+                      "%s of %zu integers over %u", qr_allreduce_names[wish], length, n);
             if (n < 7)
-                CHECK(sums(&w, (enum qr_allreduce)wish, LARGE), "%s of %d integers over %u",
-                      qr_allreduce_names[wish], (int)LARGE, n);
+                CHECK(reduces_correctly(&w, (enum qr_allreduce)wish, LARGE),
+                      "%s of %d integers over %u", qr_allreduce_names[wish], (int)LARGE, n);
         }
         close_world(&w, 0);
     }
 }
 
-/* Members that run free: each goes on to the next step at once, so chunks arrive ahead of
- * their time. */
-static void *run_free(void *arg) {
+/* Members that do not wait for each other: each begins the next step at once, so chunks arrive
+ * before the reduction that they belong to. */
+static void *reduce_unsynchronized(void *arg) {
     struct worker *k = arg;
     for (uint64_t step = 1; step <= 40 && k->code == QR_OK; step++) {
         size_t length = (size_t)(step * 37 % 200);
@@ -213,83 +218,83 @@ static void *run_free(void *arg) {
     }
     return NULL;
 }
-static void test_run_free(void) {
+static void test_unsynchronized(void) {
     for (uint32_t n = 2; n <= MAX_N; n++) {
         struct world w;
         open_world(&w, n, 200);
-        on_all(&w, run_free);
+        on_all(&w, reduce_unsynchronized);
         for (uint32_t r = 0; r < n; r++)
             CHECK(w.worker[r].code == QR_OK, "%u of %u: %s", r, n, w.worker[r].err.msg);
         close_world(&w, 0);
     }
 }
 
-static void test_coverage_refused(void) {
+static void test_wrong_coverage(void) {
     for (uint32_t n = 1; n <= 5; n++)
         for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++)
-            for (int lie = MICRO_BATCH_TWICE; lie <= OTHER_STATE; lie++) {
+            for (int fault = MICRO_BATCH_TWICE; fault <= OTHER_STATE; fault++) {
                 struct world w;
                 open_world(&w, n, 10);
                 w.wish = (enum qr_allreduce)wish, w.length = 7, w.step = 12;
-                w.lie = lie;
+                w.fault = fault;
                 on_all(&w, reduce_one);
                 for (uint32_t r = 0; r < n; r++)
                     CHECK(w.worker[r].code == QR_DATA_LOSS &&
                               strstr(w.worker[r].err.msg,
                                      "coverage check failed at reduction 12 (train)"),
-                          "n %u wish %d lie %d rank %u: %s", n, wish, lie, r, w.worker[r].err.msg);
+                          "n %u wish %d fault %d rank %u: %s", n, wish, fault, r,
+                          w.worker[r].err.msg);
                 close_world(&w, 0);
             }
 }
 
-/* Members that do not agree about the vector: somebody says so, nobody has a sum, nobody hangs. */
+/* Members with vectors of different lengths: an error names both lengths, no member has a sum, and
+ * none hangs. */
 static void test_other_length(void) {
     for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++) {
         struct world w;
         open_world(&w, 4, 20);
         w.wish = (enum qr_allreduce)wish, w.length = 9, w.step = 1;
-        w.worker[2].longer = 1;
+        w.worker[2].extra_length = 1;
         on_all(&w, reduce_one);
-        unsigned said = 0;
+        unsigned n_clear = 0;
         for (uint32_t r = 0; r < 4; r++) {
             CHECK(w.worker[r].code == QR_ABORTED || w.worker[r].code == QR_UNAVAILABLE,
                   "%s rank %u: %s", qr_allreduce_names[wish], r, w.worker[r].err.msg);
             if (w.worker[r].code == QR_ABORTED && strstr(w.worker[r].err.msg, "worker ") &&
                 strstr(w.worker[r].err.msg, "10") && strstr(w.worker[r].err.msg, "9"))
-                said++;
+                n_clear++;
         }
-        CHECK(said > 0);
+        CHECK(n_clear > 0);
         close_world(&w, 0);
     }
 }
 
-/* Members at reductions of other kinds: they say so at once, and do not wait for each other; a new
- * generation finds out whose state is wrong. */
-static void test_other_end(void) {
+/* Members in reductions of different kinds fail at once and do not wait for each other. */
+static void test_other_kind(void) {
     for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++) {
         struct world w;
         open_world(&w, 2, 20);
         w.wish = (enum qr_allreduce)wish, w.length = 9, w.step = 1;
-        w.worker[1].closes = true;
+        w.worker[1].closing = true;
         on_all(&w, reduce_one);
-        unsigned said = 0;
+        unsigned n_clear = 0;
         for (uint32_t r = 0; r < 2; r++) {
             enum qr_code code = w.worker[r].code;
             CHECK(code == QR_ABORTED || code == QR_UNAVAILABLE, "%s rank %u: %s",
                   qr_allreduce_names[wish], r, w.worker[r].err.msg);
-            if (code == QR_ABORTED && strstr(w.worker[r].err.msg, "of kind ")) said++;
+            if (code == QR_ABORTED && strstr(w.worker[r].err.msg, "of kind ")) n_clear++;
         }
-        CHECK(said > 0);
+        CHECK(n_clear > 0);
         close_world(&w, 0);
     }
 }
 
-/* Strangers and left-overs at the data port are dropped, and the work goes on. */
-static void test_strangers(void) {
+/* Unexpected connections to the data port are dropped, and the reductions continue. */
+static void test_unexpected_streams(void) {
     struct world w;
     open_world(&w, 3, 50);
-    /* one who means somebody else, and one whom nobody expects: that one may be expected soon,
-     * and waits */
+    /* `wrong` greets another incarnation. `early` is not expected: it may be soon, so it waits. */
     struct qr_greeting wrong = {.index = 4, .to_index = 3}, early = {.index = 4, .to_index = 3};
     memset(wrong.to_incarnation, 98, 16);
     memcpy(early.to_incarnation, w.member[0].incarnation, 16);
@@ -307,21 +312,21 @@ static void test_strangers(void) {
               l[i]->ops->send(l[i], e.conn, qr_bytes_of(message[i], QR_GREETING_BYTES),
                               (struct qr_bytes){0}));
     }
-    for (int k = 0; k < 5; k++) CHECK(sums(&w, QR_ALLREDUCE_AUTO, 50));
+    for (int k = 0; k < 5; k++) CHECK(reduces_correctly(&w, QR_ALLREDUCE_AUTO, 50));
     uint64_t dropped = qr_mesh_dropped(w.worker[0].mesh);
     CHECK(dropped == 2, "%llu dropped", (unsigned long long)dropped); /* the third waits */
     for (int i = 0; i < 3; i++) l[i]->ops->free(l[i]);
     close_world(&w, dropped);
 }
 
-/* A stream breaks while nothing is reduced, and another is up before the next reduction: its work
- * is lost all the same, and it is up. */
-static void test_breaks_idle(void) {
+/* A stream breaks and is replaced between reductions: the next reduction reports the loss, and
+ * after that the new stream. */
+static void test_break_between_reductions(void) {
     struct world w;
     struct qr_err err;
     open_world(&w, 2, 10);
     struct worker *a = &w.worker[0], *b = &w.worker[1];
-    CHECK(sums(&w, QR_ALLREDUCE_AUTO, 5) && a->ups == 1 && b->ups == 1);
+    CHECK(reduces_correctly(&w, QR_ALLREDUCE_AUTO, 5) && a->ups == 1 && b->ups == 1);
     b->renew = w.member[0].index;
     bool good = true;
     for (int64_t by_ns = qr_now_ns(&qr_clock_monotonic) + 5 * QR_SECOND;
@@ -333,41 +338,41 @@ static void test_breaks_idle(void) {
     struct qr_contribution c = contribution(&w, 0, 2, 5);
     CHECK(qr_mesh_reduce(a->mesh, QR_ALLREDUCE_AUTO, &c, a->sum, &err) == QR_UNAVAILABLE &&
           a->lost);
-    CHECK(a->ups == 3, "it is told after that that another is up: %u", a->ups);
+    CHECK(a->ups == 3, "the new stream is reported after the loss: %u", a->ups);
     close_world(&w, 0);
 }
 
-static int64_t later_ns; /* than it is */
-static int64_t later(void *ctx) {
+static int64_t shift_ns; /* offset of shifted_clock */
+static int64_t shifted_clock(void *ctx) {
     (void)ctx;
-    return qr_now_ns(&qr_clock_monotonic) + later_ns;
+    return qr_now_ns(&qr_clock_monotonic) + shift_ns;
 }
-/* One whom it dialed takes the call and does not greet back: half a connection. After 10 s of
- * waiting it is dialed anew, and not because of 10 s of work. */
-static void test_calls(void) {
+/* A dialed peer accepts the connection but sends no greeting. It is dialed again after 10 s of
+ * polling; a pause between two polls, here of 60 s, does not count. */
+static void test_no_greeting(void) {
     struct qr_link_hub *hub = qr_link_hub_new();
-    const struct qr_clock clock = {.now_ns = later};
+    const struct qr_clock clock = {.now_ns = shifted_clock};
     struct worker k = {.link = qr_link_memory_new(hub)};
     struct qr_link *other = qr_link_memory_new(hub);
-    struct qr_mesh_member who = {.index = 1, .incarnation = {1}, .name = "worker 1"};
+    struct qr_mesh_member peer = {.index = 1, .incarnation = {1}, .name = "worker 1"};
     struct qr_err err;
     unsigned port, ups = 0, ups_at[60];
     CHECK(other->ops->listen(other, "m:0", &port, &err) == QR_OK);
-    snprintf(who.address, sizeof who.address, "m:%u", port);
+    snprintf(peer.address, sizeof peer.address, "m:%u", port);
     struct qr_mesh_options o = {.link = k.link,
                                 .clock = &clock,
                                 .index = 2,
                                 .incarnation = {2},
                                 .ctx = &k,
-                                .stop = go_on,
+                                .stop = check_lost,
                                 .up = up,
                                 .down = down,
                                 .polled = polled};
     k.mesh = qr_mesh_new(&o);
-    qr_mesh_expect(k.mesh, &who);
+    qr_mesh_expect(k.mesh, &peer);
     for (int i = 0; i < 60; i++) {
         int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + 5 * QR_MS;
-        /* some turns, however long it was away in one */
+        /* At least three turns, even if one takes longer. */
         for (int turn = 0; turn < 3 || qr_now_ns(&qr_clock_monotonic) < end_ns; turn++) {
             struct qr_link_event e;
             CHECK(qr_mesh_idle(k.mesh, qr_now_ns(&qr_clock_monotonic) + QR_MS, &err) == QR_OK);
@@ -375,11 +380,11 @@ static void test_calls(void) {
             ups += e.kind == QR_LINK_UP;
         }
         ups_at[i] = ups;
-        later_ns += i == 10 ? 60 * QR_SECOND : 400 * QR_MS;
+        shift_ns += i == 10 ? 60 * QR_SECOND : 400 * QR_MS;
     }
     CHECK(ups_at[9] == 1 && ups_at[30] == 1 && ups_at[59] == 2, "%u %u %u", ups_at[9], ups_at[30],
           ups_at[59]);
-    later_ns = 0;
+    shift_ns = 0;
     k.link->ops->free(k.link);
     other->ops->free(other);
     qr_mesh_free(k.mesh);
@@ -411,7 +416,8 @@ static void test_schedules(void) {
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_DOUBLING, 8, 1 << 20), "doubling") == 0);
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_HALVING, 8, 10), "halving") == 0 &&
           strcmp(qr_schedule_name(QR_ALLREDUCE_HALVING, 6, 10), "ring") == 0);
-    /* what all send is what all receive; the ring sends about 2 (N-1)/N of the vector per member */
+    /* The members' sends are as many as their receives; the ring sends about 2 (N-1)/N of the
+     * vector per member. */
     for (uint32_t n = 2; n <= 64; n++)
         for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++) {
             uint64_t sent = 0, received = 0;
@@ -447,7 +453,7 @@ static void test_chunk(void) {
           back.count == 3 && back.round == 4 && back.part == 5 && back.rank == 6 &&
           back.kind == 2 && back.schedule == 3 && back.phase == 1 &&
           memcmp(back.coverage, c.coverage, 16) == 0 && back.crc == c.crc);
-    for (size_t bit = 0; bit < 8 * sizeof m; bit++) { /* a crc finds every single flipped bit */
+    for (size_t bit = 0; bit < 8 * sizeof m; bit++) { /* a CRC detects every single-bit error */
         m[bit / 8] ^= (uint8_t)(1 << bit % 8);
         CHECK(!qr_chunk_decode(m, n_bytes, &back), "bit %zu", bit);
         m[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -479,12 +485,12 @@ int main(void) {
     test_chunk();
     test_schedules();
     test_sums();
-    test_run_free();
-    test_coverage_refused();
+    test_unsynchronized();
+    test_wrong_coverage();
     test_other_length();
-    test_other_end();
-    test_strangers();
-    test_breaks_idle();
-    test_calls();
+    test_other_kind();
+    test_unexpected_streams();
+    test_break_between_reductions();
+    test_no_greeting();
     return t_end();
 }

@@ -1,4 +1,4 @@
-/* Order, batches, micro-batches: a permutation that depends on (seed, epoch) alone, sorted as
+/* Order, batches, micro-batches: a permutation that depends only on (seed, epoch), sorted as
  * lib/train/step.md §3 says; ranges without gaps. */
 #include "data/batch.h"
 #include "exact/random.h"
@@ -12,7 +12,7 @@ static void orders(void) {
         uint8_t *seen = calloc(n + 1, 1);
         qr_order_init(&o, n);
         qr_order_init(&again, n);
-        qr_order_fill(&again, 5, 7, true); /* an order before, which must not show */
+        qr_order_fill(&again, 5, 7, true); /* an earlier order, which must not affect the next */
         qr_order_fill(&o, 1, 2, true);
         qr_order_fill(&again, 1, 2, true);
         for (size_t i = 0; i < n; i++) {

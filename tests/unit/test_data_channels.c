@@ -1,11 +1,11 @@
-/* Which files and which columns samples are read from: channels and their files, where a relative
- * path is looked for, columns that are picked. */
+/* Files and columns that samples are read from: channels and their files, lookup of relative paths,
+ * picked columns. */
 #include <sys/stat.h>
 
 #include "data/named_files.h"
 #include "tests/data_files.h"
 
-/* Files of a channel stand one behind the other; all have the columns of the first that trains. */
+/* Files of a channel are concatenated; all files have the columns of the first training file. */
 static void channels(void) {
     struct qr_data_options opt = options(QR_DATA_CSV, 0, 1);
     const char *const both[] = {path, path2}, *const one[] = {path2};
@@ -47,8 +47,9 @@ static void channels(void) {
     refused(&opt, QR_NOT_FOUND, "data.channels.validation: there are no files below /nonexistent");
 }
 
-/* A relative path: from here, then from the job file's folder; an error names its key and both. */
-static void looked_for(void) {
+/* A relative path is looked up in the working directory, then in the job file's directory; the
+ * error names its key and both paths. */
+static void relative_paths(void) {
     struct qr_data_options opt = options(QR_DATA_CSV, 1, 1);
     const char *file = strrchr(path, '/') + 1;
     char here[64], both[200];
@@ -62,7 +63,7 @@ static void looked_for(void) {
     CHECK(mkdir(here, 0700) == 0 && chdir(here) == 0);
     write_text(file, "a,y\n6,1\n");
     d = load(&opt);
-    CHECK(d.x[0] == 6, "the folder where the program runs comes first");
+    CHECK(d.x[0] == 6, "the working directory comes first");
     qr_dataset_fini(&d);
     unlink(file);
     opt.url = "x.csv";
@@ -82,8 +83,8 @@ static void looked_for(void) {
     CHECK(chdir("/") == 0 && rmdir(here) == 0);
 }
 
-/* Columns that are picked, by name or number, in any order; those of the second file by its own
- * header, and they are the same. */
+/* Columns are picked by name or number, in any order; in a second file by its own header, and they
+ * must be the same. */
 static void picked(void) {
     struct qr_data_options opt = options(QR_DATA_CSV, 0, 1);
     struct qr_data_column list[3] = {{"c d", 0}, {NULL, 0}, {"b", 0}};
@@ -104,7 +105,7 @@ static void picked(void) {
     d = load(&opt);
     CHECK(d.n_columns == 3 && d.x[5] == 5 && d.y[1] == 9);
     qr_dataset_fini(&d);
-    opt.pick_all = true; /* all three are */
+    opt.pick_all = true; /* all three columns are picked */
     d = load(&opt);
     qr_dataset_fini(&d);
     opt.n_picked = 2;
@@ -127,7 +128,7 @@ static void picked(void) {
     qr_dataset_fini(&d);
 }
 
-/* Errors about local files that a remote job file names have nothing of what they hold. */
+/* Errors about local files that a remote job file names quote nothing of their content. */
 static void unquoted(void) {
     struct qr_data_options opt = options(QR_DATA_CSV, 0, 1);
     const char *const both[] = {path, path2};
@@ -161,7 +162,7 @@ static void unquoted(void) {
     write_text(path, "a,y\n1,private\n");
     write_text(path2, "a,y\n1,private\n");
     struct qr_dataset d = load(&opt);
-    struct qr_data_names names = qr_dataset_data_names(&d); /* weights go where the job says */
+    struct qr_data_names names = qr_dataset_data_names(&d); /* the job says where weights go */
     CHECK(d.unquoted && d.classes.n == 1 && names.inputs.n == 0 && names.classes.n == 0);
     qr_dataset_fini(&d);
     opt.folder = "/jobs";
@@ -186,7 +187,7 @@ static void unquoted(void) {
 int main(void) {
     if (!data_begin()) return 1;
     channels();
-    looked_for();
+    relative_paths();
     picked();
     unquoted();
     data_end();

@@ -1,4 +1,4 @@
-/* CSV: quoting, line ends, and the words for every kind of bad table. */
+/* CSV: quoting, line ends, and the error for every kind of malformed table. */
 #include "tests/t.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "data/csv.h"
 
-/* cells: of each column; NULL: all numbers. */
+/* cells: the kind of each column; NULL: all are numbers. */
 static enum qr_code read_as(const char *text, size_t n, const uint8_t *cells, size_t max,
                             struct qr_csv *c, struct qr_err *err) {
     char *exact = qr_xmalloc(n);
@@ -57,7 +57,7 @@ static void good(void) {
     qr_csv_fini(&c);
 }
 
-/* The last column holds words, and what is before it is not read. */
+/* The last column has words; the columns before it are skipped. */
 static void words(void) {
     static const uint8_t cells[] = {QR_CSV_SKIPPED, QR_CSV_NUMBERS_OR_WORDS},
                          forced[] = {QR_CSV_SKIPPED, QR_CSV_WORDS};
@@ -70,7 +70,7 @@ static void words(void) {
     } rows[] = {
         {"id,y\n,dog\nx,cat\n1,dog\n", false, 2, {"cat", "dog"}, {1, 0, 1}},
         {"id,y\nx,1\nx,-2.5\nx,7\n", false, 0, {NULL}, {1, -2.5, 7}},
-        /* what is above the first word is a word, too; each has its bytes' order */
+        /* numbers above the first word are words too; words are in byte order */
         {"id,y\nx,10\nx,9\nx,nine\nx,10\n", false, 3, {"10", "9", "nine"}, {0, 1, 2, 0}},
         {"id,y\nx,1\nx, 1 \nx,\"1\"\n", true, 1, {"1"}, {0, 0, 0}},
         {"id,y\nx,\"a, b\"\nx,\xc3\xa4\nx,a\n", false, 3, {"a", "a, b", "\xc3\xa4"}, {1, 2, 0}},

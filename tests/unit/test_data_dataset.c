@@ -1,5 +1,4 @@
-/* Data sets: the generator, files as they should be, and a table of files that lie, with the words
- * of each refusal. */
+/* Data sets: the generator, valid files, and malformed files with the error for each. */
 #include "exact/random.h"
 #include "tests/data_files.h"
 
@@ -19,7 +18,7 @@ static void generator(void) {
         plus += d.y[s] > 0;
     }
     CHECK(wrong == 0);
-    /* 80 expected, standard deviation 6.3: five of them */
+    /* 80 expected, standard deviation 6.3: within five deviations. */
     CHECK(plus > 48 && plus < 112, "%zu", plus);
     qr_dataset_fini(&e);
     opt.seed = 2;
@@ -40,13 +39,13 @@ static void files(void) {
     struct qr_dataset d = load(&opt);
     CHECK(d.n_samples == 4 && d.n_train == 3 && d.x[5] == 2.5 && d.y[3] == 3);
     qr_dataset_fini(&d);
-    opt.n_columns = 0; /* whatever is there; class numbers become one-hot */
+    opt.n_columns = 0; /* any number of columns; class numbers become one-hot */
     opt.n_outputs = 4;
     d = load(&opt);
     CHECK(d.n_columns == 2 && d.n_outputs == 4 && d.y[0] == 1 && d.y[1] == 0 &&
           d.y[2 * 4 + 2] == 1 && d.y[15] == 1);
     qr_dataset_fini(&d);
-    opt.one_label_for_all = true; /* or the label of all outputs, as Keras broadcasts it */
+    opt.one_label_for_all = true; /* or one label for all outputs, as Keras broadcasts it */
     d = load(&opt);
     CHECK(d.n_outputs == 4 && d.y[0] == 0 && d.y[3] == 0 && d.y[12] == 3 && d.y[15] == 3);
     qr_dataset_fini(&d);
@@ -62,7 +61,7 @@ static void files(void) {
     refused(&opt, QR_DATA_LOSS, "x has 2 columns, but the model takes 3");
     opt.more_columns = false;
     opt.n_columns = 0;
-    /* all of the first train, all of the second validate, whatever the fraction */
+    /* All of the first file train, all of the second validate, whatever the fraction. */
     opt.validation_url = path2;
     write_npz(path2, "x", (const size_t[]){3, 2}, 2, (const size_t[]){3, 1}, 2, 0, 0);
     d = load(&opt);
@@ -97,7 +96,7 @@ static void files(void) {
     qr_dataset_fini(&d);
 }
 
-static void lying_csv(void) {
+static void malformed_csv(void) {
     static const struct {
         const char *text;
         size_t n_outputs;
@@ -128,7 +127,7 @@ static void lying_csv(void) {
     }
 }
 
-static void lying_npz(void) {
+static void malformed_npz(void) {
     static const struct {
         const char *x_name;
         size_t x[3];
@@ -181,7 +180,7 @@ static void lying_npz(void) {
     struct qr_data_options opt = options(QR_DATA_NPZ, 2, 1);
     write_text(path, "not a zip file at all");
     refused(&opt, QR_DATA_LOSS, "");
-    /* the validation file is named when it is the one that lies */
+    /* The error names the validation file if that one is malformed. */
     write_npz(path, "x", (const size_t[]){4, 2}, 2, (const size_t[]){4}, 1, 0, 0);
     write_npz(path2, "x", (const size_t[]){4, 3}, 2, (const size_t[]){4}, 1, 0, 0);
     opt.n_columns = 0;
@@ -189,7 +188,7 @@ static void lying_npz(void) {
     refused(&opt, QR_DATA_LOSS, "second.bin: x has 3 columns, but the model takes 2");
 }
 
-/* Where no labels are wanted there are none, and a y is no input; weights stay. */
+/* With no_labels there are no labels, and a y is no input; weights are kept. */
 static void unlabelled(void) {
     static const char *const texts[] = {"a,b,w\n1,2,5\n3,4,6\n", "a,y,b,w\n1,9,2,5\n3,9,4,6\n"};
     struct qr_data_options opt = options(QR_DATA_CSV, 2, 3);
@@ -207,7 +206,7 @@ static void unlabelled(void) {
     }
     opt = options(QR_DATA_NPZ, 2, 3);
     opt.no_labels = true;
-    static const size_t lengths[] = {4, 7}; /* of a y that nobody reads */
+    static const size_t lengths[] = {4, 7}; /* of a y that is not read */
     for (size_t i = 0; i < COUNT(lengths); i++) {
         write_npz(path, "x", (const size_t[]){4, 2}, 2, &lengths[i], 1, 0, 0);
         struct qr_dataset d = load(&opt);
@@ -239,7 +238,7 @@ static enum qr_code load_samples(struct qr_data_options *opt, const char *text,
     return code;
 }
 
-/* Samples beside the job's: nothing trains, and labels and weights that are there are no inputs. */
+/* Samples apart from the job's: none trains, and columns of labels and weights are not inputs. */
 static void samples(void) {
     static const char *const texts[] = {"a,b\n1,2\n3,4\n", "y,a,b,w\n9,1,2,5\n9,3,4,5\n",
                                         "w,a,y1,y0,b,y2\n5,1,0,0,2,1\n5,3,0,0,4,1\n",
@@ -268,14 +267,14 @@ static void samples(void) {
                   strstr(err.msg, bad[i].words),
               "%s", err.msg);
     }
-    struct qr_data_options opt = options(QR_DATA_CSV, 2, 3); /* a ZIP archive is npz all the same */
+    struct qr_data_options opt = options(QR_DATA_CSV, 2, 3); /* a ZIP archive is read as npz */
     opt.only_inputs = opt.no_labels = true;
     opt.sample_weight = "w";
     write_npz(path, "x", (const size_t[]){4, 2}, 2, (const size_t[]){7}, 1, 0, 0);
     CHECK(qr_dataset_load_samples(&opt, "--data", NULL, &d, &err) == QR_OK, "%s", err.msg);
     CHECK(d.n_samples == 4 && d.n_train == 0 && d.x[7] == 3.5 && qr_dataset_y_width(&d) == 0);
     qr_dataset_fini(&d);
-    opt.only_inputs = opt.no_labels = false; /* with labels they must be there */
+    opt.only_inputs = opt.no_labels = false; /* without no_labels, labels are required */
     opt.sample_weight = NULL;
     write_text(path, "a,b,y\n1,2,1\n");
     CHECK(qr_dataset_load_samples(&opt, "--data", NULL, &d, &err) == QR_OK, "%s", err.msg);
@@ -311,8 +310,8 @@ static void bad_options(void) {
     refused(&opt, QR_NOT_FOUND, "/nonexistent/qring/x.npz");
 }
 
-/* The split by a seed: each sample once, x with its y, which row it was, the same again, another
- * one by another seed. */
+/* A shuffled split: each sample once, x with its y, with its row number; the same seed gives the
+ * same split, another seed another one. */
 static void shuffled(void) {
     struct qr_data_options opt = options(QR_DATA_NPZ, 2, 1);
     enum { N = 100 };
@@ -344,7 +343,8 @@ static void shuffled(void) {
     qr_dataset_fini(&plain);
 }
 
-/* Weights stand behind the labels: of a column or an array by name, shuffled with their samples. */
+/* Weights follow the labels in y: from a column or an array by name, shuffled with their
+ * samples. */
 static void weights(void) {
     static const double of_row[3] = {0.5, 0, 2};
     struct qr_data_options opt = options(QR_DATA_CSV, 2, 1);
@@ -419,8 +419,8 @@ int main(void) {
     if (!data_begin()) return 1;
     generator();
     files();
-    lying_csv();
-    lying_npz();
+    malformed_csv();
+    malformed_npz();
     unlabelled();
     samples();
     bad_options();

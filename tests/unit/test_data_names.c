@@ -1,12 +1,12 @@
-/* CSV files by the names that a trained model's inputs had, labels that are words, columns that
- * data.labels names, and formats that are none of the two. */
+/* CSV files matched by the input names of a trained model, labels that are words, columns that
+ * data.labels names, and unsupported formats. */
 #include "tests/data_files.h"
 
 #include "format/data_names.h"
 
 static char letters[][2] = {"a", "b", "c"}, *abc[] = {letters[0], letters[1], letters[2]};
 static const struct qr_name_list inputs = {3, abc};
-/* not in the order of their letters */
+/* Not in alphabetical order. */
 static char dog[] = "dog", cat[] = "cat", *animals[] = {dog, cat};
 static const struct qr_name_list classes = {2, animals}, none = {0};
 
@@ -16,7 +16,7 @@ static struct qr_data_options csv(size_t n_outputs) {
     return opt;
 }
 
-/* Whatever order, blanks and other columns a file has: the inputs are those that were trained. */
+/* Inputs are matched by name, whatever the order, blanks and other columns of a file. */
 static void by_name(void) {
     static const struct {
         const char *text, *unread;
@@ -25,7 +25,7 @@ static void by_name(void) {
         {"c,y,a,b\n3,0,1,2\n6,1,4,5\n", NULL},
         {"a, b, c, y\n1, 2, 3, 0\n4, 5, 6, 1\n", NULL},
         {"id,b,note,c,a,y\ns-1,2,,3,1,0\ns-2,5,\"x, y\",6,4,1\n", "id, note"},
-        {"0,1,2,y\n1,2,3,0\n4,5,6,1\n", NULL}, /* no names: by place */
+        {"0,1,2,y\n1,2,3,0\n4,5,6,1\n", NULL}, /* no names: by position */
     };
     for (size_t i = 0; i < COUNT(table); i++) {
         struct qr_data_options opt = csv(1);
@@ -53,7 +53,7 @@ static void by_name(void) {
         write_text(path, bad[i][0]);
         refused(&opt, QR_DATA_LOSS, bad[i][1]);
     }
-    /* an npz file has no names */
+    /* An npz file has no names. */
     struct qr_data_options opt = options(QR_DATA_NPZ, 0, 1);
     opt.inputs = &inputs;
     write_npz(path, "x", (const size_t[]){4, 3}, 2, (const size_t[]){4}, 1, 0, 0);
@@ -64,7 +64,7 @@ static void by_name(void) {
     refused(&opt, QR_DATA_LOSS, "x has 2 columns without names, but the model was trained with 3");
 }
 
-/* What is not picked by name need not be a number. */
+/* A column that is not picked by name need not have numbers. */
 static void picked(void) {
     static const struct qr_data_column two[] = {{"b", 0}, {"a", 0}}, numbers[] = {{NULL, 1}};
     struct qr_data_options opt = csv(1);
@@ -93,13 +93,13 @@ static void words(void) {
     CHECK(d.n_columns == 1 && d.x[3] == 4 && memcmp(d.y, one_hot, sizeof one_hot) == 0);
     CHECK(d.classes.n == 3 && strcmp(d.classes.v[0], "ape") == 0 &&
           strcmp(d.classes.v[2], "dog") == 0);
-    /* the same samples with numbers have the same digest, and so the same job hash */
+    /* The same samples with numbers have the same digest, and so the same job hash. */
     write_text(path, "kind,a\n1,1\n2,2\n0,3\n1,4\n");
     struct qr_dataset numbers = load(&opt);
     CHECK(memcmp(d.digest, numbers.digest, sizeof d.digest) == 0 && numbers.classes.n == 0);
     qr_dataset_fini(&numbers);
     qr_dataset_fini(&d);
-    /* two words, as bits or as signs; for one output or for all */
+    /* Two words, as bits or as signs; for one output or for all. */
     for (int signs = 0; signs < 2; signs++) {
         opt = csv(2);
         opt.max_classes = 2;
@@ -134,7 +134,7 @@ static void words(void) {
     }
 }
 
-/* A trained model's classes keep their order, whatever words a file has. */
+/* The classes of a trained model keep their order, whatever words a file has. */
 static void known_classes(void) {
     struct qr_data_options opt = csv(2);
     opt.classes = &classes;
@@ -146,7 +146,7 @@ static void known_classes(void) {
     refused(&opt, QR_DATA_LOSS,
             "row 2, column 'y': 'ape' is not a class of the trained model "
             "(dog, cat); correct the label or remove the row");
-    write_text(path, "a,y\n1,0\n2,1\n"); /* no class is called so */
+    write_text(path, "a,y\n1,0\n2,1\n"); /* no class has this name */
     refused(&opt, QR_DATA_LOSS, "row 1, column 'y': '0' is not a class of the trained model");
     opt.classes = &none;
     write_text(path, "a,y\n1,cat\n2,dog\n");
@@ -157,7 +157,7 @@ static void known_classes(void) {
     qr_dataset_fini(&d);
 }
 
-/* Two files have one order of classes. */
+/* Two files share one order of classes. */
 static void classes_of_files(void) {
     for (size_t n_outputs = 1; n_outputs <= 3; n_outputs += 2) {
         struct qr_data_options opt = csv(n_outputs);
@@ -195,7 +195,7 @@ static void named_labels(void) {
     refused(&opt, QR_DATA_LOSS,
             "no column 'r', which data.labels names (did you mean 'R'?); it "
             "has: y, R, q, p");
-    opt.only_inputs = opt.no_labels = true; /* those that are there are no inputs */
+    opt.only_inputs = opt.no_labels = true; /* label columns that exist are not inputs */
     d = load(&opt);
     CHECK(d.n_columns == 2 && strcmp(d.names[1], "R") == 0);
     qr_dataset_fini(&d);
@@ -258,10 +258,10 @@ static void lists(void) {
                       QR_DATA_LOSS &&
                   strstr(err.msg, bad[i][1]) && strstr(err.msg, "the list") && !l.v,
               "%zu: %s", i, err.msg);
-    struct qr_buf said = {0};
-    qr_name_list_put(&inputs, NULL, 2, &said);
-    CHECK(strcmp(qr_buf_string(&said), "a, b and 1 more") == 0, "%s", qr_buf_string(&said));
-    qr_buf_free(&said);
+    struct qr_buf text = {0};
+    qr_name_list_put(&inputs, NULL, 2, &text);
+    CHECK(strcmp(qr_buf_string(&text), "a, b and 1 more") == 0, "%s", qr_buf_string(&text));
+    qr_buf_free(&text);
 }
 
 int main(void) {

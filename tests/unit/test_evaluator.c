@@ -1,12 +1,12 @@
-/* The evaluator: its numbers are those of training's own evaluations, byte for byte; its walk
- * through what a run publishes, in virtual time over a store in memory, with everything that may
- * happen there, and each call to the store failing once. */
+/* The evaluator: its numbers are those of training's own evaluations, byte for byte; which
+ * published states it evaluates, in virtual time over a store in memory, with restarts, damaged
+ * files and each call of the store failing once. */
 #include "base/counter.h"
 #include "tests/evaluator_world.h"
 #include "train/validation.h"
 #include "train/logged.h"
 
-/* After so many epochs, counted. */
+/* The state after this epoch and its evaluation. */
 static const struct qr_state *end_of(uint64_t epoch) { return &states[(BATCHES + 1) * epoch]; }
 
 static void test_numbers(void) {
@@ -19,7 +19,7 @@ static void test_numbers(void) {
                                                      .pool = p,
                                                      .clock = &qr_clock_monotonic};
         CHECK(qr_validation_pass_new(&o, &h, &err) == QR_OK, "%s", err.msg);
-        for (uint64_t k = 2 * EPOCHS; k-- > 0;) { /* before it was counted, and after; backward */
+        for (uint64_t k = 2 * EPOCHS; k-- > 0;) { /* before and after its evaluation; backward */
             const struct qr_state *s = end_of(k / 2 + 1) - 1 + k % 2;
             struct qr_named_value metrics[QR_LINE_VALUES], logged[QR_MAX_LOGGED];
             struct qr_step_line line;
@@ -53,7 +53,8 @@ static void test_numbers(void) {
 static void test_run(void) {
     world_begin();
     curve_gone();
-    /* it is there first; the state before its evaluation is the state */
+    /* The evaluator starts before the run. The state before an epoch's evaluation serves as the
+     * epoch's last. */
     CHECK(EVALUATES(EPOCHS, false, {WAIT, 3000}, {PUBLISH, END(1) - 1}, {PUBLISH, END(1)},
                     {PUBLISH, END(3)}, {WAIT, 0}, {PUBLISH, END(5)}, {WAIT, 700},
                     {DONE, END(5)}) == QR_OK,
@@ -64,15 +65,15 @@ static void test_run(void) {
               strstr(w.said, "has stayed at step 20 for 1") && strstr(w.said, "done: "),
           "%s", w.said);
     CHECK(qr_counter_value(QR_EVALUATED_STEP) == 20 && qr_counter_value(QR_CHECKPOINT_STEP) == 20);
-    /* started again, it has nothing to do, and says so */
+    /* Started again, the evaluator has nothing to do, and logs it. */
     CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) == QR_OK && w.n_waits == 0 && w.n_shown == 0, "%s",
           err.msg);
     CURVE("again", 1, 3, 5);
     CHECK(strstr(w.said, "the curve had its last state"), "%s", w.said);
-    /* the run was over when it came: the last state */
+    /* Started after the end of the run, it evaluates the last state. */
     curve_gone();
     CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) == QR_OK && w.n_waits == 0, "%s", err.msg);
-    CURVE("late", 5);
+    CURVE("started after the end", 5);
     world_end();
 }
 
@@ -83,12 +84,12 @@ static void test_restarts(void) {
                   QR_CANCELLED &&
               strstr(err.msg, "asked to stop; the curve ends at step 8"),
           "%s", err.msg);
-    /* no step twice, and nothing that was published meanwhile but the newest */
+    /* No step is evaluated twice, and of the states published in between only the newest. */
     CHECK(EVALUATES(EPOCHS, false, {PUBLISH, END(3)}, {PUBLISH, END(4)}, {STOP, 0}) ==
           QR_CANCELLED);
     CHECK(w.n_shown == 2);
     CURVE("stopped and started", 1, 2, 3, 4);
-    /* a torn line goes */
+    /* A partial line is removed. */
     qr_auto(qr_free_p) char *path = curve_path();
     struct qr_appender *a;
     CHECK(qr_appender_open(path, false, &a, &err) == QR_OK &&
@@ -96,26 +97,26 @@ static void test_restarts(void) {
     qr_appender_close(a);
     CHECK(EVALUATES(EPOCHS, false, {DONE, END(5)}) == QR_OK, "%s", err.msg);
     CURVE("torn", 1, 2, 3, 4, 5);
-    /* the same job again: the same numbers, which are there; until it has more */
+    /* The run starts over with the same job: the curve already has its points. */
     CHECK(EVALUATES(EPOCHS + 1, true, {FORGET, 0}, {PUBLISH, END(2)}, {DONE, END(5)}) == QR_OK &&
               w.n_shown == 0 && w.next == w.end,
           "%s", err.msg);
-    CURVE("the run anew", 1, 2, 3, 4, 5);
+    CURVE("the run started over", 1, 2, 3, 4, 5);
     world_end();
 }
 
-/* An end that is there at first: this run's or a former one's? */
+/* A state that is marked done at the start may be the end of this run or of an earlier one. */
 static void test_ends(void) {
     world_begin();
     curve_gone();
     happens(&(struct event){DONE, END(2)});
-    /* more epochs are to come: they do */
+    /* The job has more epochs, and they follow. */
     CHECK(EVALUATES(EPOCHS, false, {WAIT, 0}, {PUBLISH, END(3)}, {DONE, END(5)}) == QR_OK &&
               w.next == w.end,
           "%s", err.msg);
     CURVE("more epochs", 2, 3, 5);
     CHECK(strstr(w.said, "a run of 2 epochs has ended"), "%s", w.said);
-    /* they do not, for a minute; training with fewer epochs than it was told is an end too */
+    /* They do not follow within a minute: a run with fewer epochs than the job has ended too. */
     CHECK(EVALUATES(EPOCHS + 3, false, {WAIT, 20}, {WAIT, 20}, {WAIT, 20}, {STOP, 0}) == QR_OK &&
               w.next == w.end - 1,
           "%s", err.msg);
@@ -125,9 +126,9 @@ static void test_ends(void) {
     happens(&(struct event){FORGET, 0});
     curve_gone();
     CHECK(EVALUATES(EPOCHS, false, {PUBLISH, END(1)}, {DONE, END(2)}, {STOP, 0}) == QR_OK,
-          "what ends before its eyes has ended: %s", err.msg);
+          "a run that ends while it is watched has ended: %s", err.msg);
     CURVE("fewer epochs", 1, 2);
-    /* stopped early */
+    /* Stopped early. */
     happens(&(struct event){FORGET, 0});
     curve_gone();
     struct qr_state *s = &states[END(3)];
@@ -144,11 +145,11 @@ static void test_ends(void) {
 static bool curve_is(const char *text) {
     qr_auto(qr_free_p) char *path = curve_path();
     struct qr_buf b = {0};
-    struct qr_err why;
-    bool is =
-        qr_file_read(path, 1 << 20, &b, &why) == QR_OK && strcmp(qr_buf_string(&b), text) == 0;
+    struct qr_err read_err;
+    bool equal =
+        qr_file_read(path, 1 << 20, &b, &read_err) == QR_OK && strcmp(qr_buf_string(&b), text) == 0;
     qr_buf_free(&b);
-    return is;
+    return equal;
 }
 
 static void test_others(void) {
@@ -165,14 +166,15 @@ static void test_others(void) {
           "%s", err.msg);
     CHECK(EVALUATES(EPOCHS, true, {FORGET, 0}, {PUBLISH, END(2)}, {DONE, END(5)}) == QR_OK, "%s",
           err.msg);
-    CURVE("another job's, taken away", 2, 5);
-    /* another job's curve is refused, with --fresh replaced by a line; one that is none stays */
+    CURVE("another job's checkpoints, deleted", 2, 5);
+    /* Another job's curve is rejected; with --fresh the first new line replaces it. A file that is
+     * not a curve is rejected. */
     static const char theirs[] = "{\"step\":7,\"loss\":1,\"job_hash\":\"0123456789abcdef\"}\n";
     curve_put(theirs);
     CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) == QR_INVALID_ARGUMENT && w.n_anew == 0 &&
               strstr(err.msg, "0123456789abcdef") && strstr(err.msg, "--fresh"),
           "%s", err.msg);
-    CHECK(curve_is(theirs), "another job's curve is not as it was");
+    CHECK(curve_is(theirs), "another job's curve has changed");
     happens(&(struct event){FORGET, 0});
     CHECK(EVALUATES(EPOCHS, true, {WAIT, 30}, {STOP, 0}) == QR_CANCELLED, "%s", err.msg);
     CHECK(curve_is(theirs), "no line has been written");
@@ -206,14 +208,14 @@ static void test_others(void) {
 static void test_damage(void) {
     world_begin();
     curve_gone();
-    /* twice, and far from each other */
+    /* Twice, far apart. */
     CHECK(EVALUATES(EPOCHS, false, {PUBLISH, END(1)}, {BREAK_LATEST, 0}, {WAIT, 0},
                     {PUBLISH, END(2)}, {WAIT, 700}, {BREAK_LATEST, 0}, {WAIT, 0}, {PUBLISH, END(3)},
                     {WAIT, 0}, {DONE, END(5)}) == QR_OK,
           "%s", err.msg);
     CHECK(strstr(w.said, "for ten minutes at most"), "%s", w.said);
     CURVE("a damaged LATEST", 1, 2, 3, 5);
-    /* a damaged file: the one before it, which is in the curve already */
+    /* A damaged file: the state before it is used, which is in the curve already. */
     happens(&(struct event){FORGET, 0});
     curve_gone();
     happens(&(struct event){PUBLISH, END(1)});
@@ -221,7 +223,7 @@ static void test_damage(void) {
     happens(&(struct event){BREAK_FILE, 0});
     CHECK(EVALUATES(EPOCHS, false, {PUBLISH, END(3)}, {DONE, END(5)}) == QR_OK, "%s", err.msg);
     CURVE("a damaged file", 1, 3, 5);
-    /* the last one */
+    /* The last state is damaged. */
     happens(&(struct event){FORGET, 0});
     curve_gone();
     happens(&(struct event){PUBLISH, END(4)});
@@ -232,7 +234,7 @@ static void test_damage(void) {
               w.next == w.end - 1 && strstr(err.msg, "the last state of the run, of step 20"),
           "%s", err.msg);
     CURVE("the last one", 4);
-    /* nothing is whole */
+    /* No file is intact. */
     happens(&(struct event){FORGET, 0});
     happens(&(struct event){PUBLISH, END(1)});
     happens(&(struct event){BREAK_LATEST, 0});
@@ -241,7 +243,7 @@ static void test_damage(void) {
     world_end();
 }
 
-/* Each call fails once, at each place: its error comes back, and the next start goes on. */
+/* Each call of the store fails once: its error is returned, and the next start continues. */
 static void test_faults(void) {
     const enum qr_code whys[] = {QR_UNAVAILABLE, QR_PERMISSION_DENIED};
     for (long at = 1, failed = 1; failed; at++) {
@@ -276,9 +278,9 @@ static void test_faults(void) {
     }
 }
 
-/* A stop while it computes: the point is not in the curve, and is made at the next start. */
-static unsigned asked;
-static bool stops_soon(void *ctx) { return (void)ctx, ++asked > 2; }
+/* A stop during an evaluation cancels it. */
+static unsigned n_polled;
+static bool stops_soon(void *ctx) { return (void)ctx, ++n_polled > 2; }
 static void test_stop(void) {
     struct qr_validation_pass *h = NULL;
     struct qr_step_values r;

@@ -1,5 +1,5 @@
-/* The evaluator's curve: one writer alone, a full disk, a link, a file longer than what is read of
- * it. */
+/* The evaluator's curve: one writer at a time, a full disk, a link, a file longer than the window
+ * that is read. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -14,7 +14,7 @@ static void test_curve(void) {
     curve_gone();
     happens(&(struct event){DONE, END(5)});
     qr_auto(qr_free_p) char *path = curve_path();
-    /* another evaluator writes it */
+    /* Another evaluator has the lock. */
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0);
     CHECK(EVALUATES(EPOCHS, false, {WAIT, 0}) == QR_UNAVAILABLE &&
@@ -22,7 +22,7 @@ static void test_curve(void) {
           "%s", err.msg);
     CHECK(w.now_ns >= QR_SECOND && w.n_shown == 0);
     close(fd);
-    /* a full disk: half a line does not stay */
+    /* A full disk: a partial line is removed. */
     struct rlimit was, few;
     CHECK(getrlimit(RLIMIT_FSIZE, &was) == 0);
     few = (struct rlimit){100, was.rlim_max};
@@ -34,14 +34,14 @@ static void test_curve(void) {
     CHECK(stat(path, &st) == 0 && st.st_size == 0, "%lld", (long long)st.st_size);
     CHECK(setrlimit(RLIMIT_FSIZE, &was) == 0);
     CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) == QR_OK, "%s", err.msg);
-    CURVE("room again", 5);
-    /* a link is not written through */
+    CURVE("disk space again", 5);
+    /* The curve is not written through a link. */
     curve_gone();
     CHECK(symlink("/dev/null", path) == 0);
     CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) != QR_OK && strstr(err.msg, "evaluation.jsonl"), "%s",
           err.msg);
     curve_gone();
-    /* longer than a window */
+    /* A file longer than the window. */
     struct qr_buf long_one = {0};
     for (int i = 1; i < 2000; i++)
         qr_buf_printf(&long_one, "{\"step\":%d,\"loss\":0.25,\"job_hash\":\"%.16s\"}\n", i,
