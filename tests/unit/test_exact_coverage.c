@@ -1,4 +1,4 @@
-/* Coverage words: exactly the set of all micro-batches and members passes, and nothing else. */
+/* Coverage words: exactly the set of all micro-batches and members passes, nothing else. */
 #include "exact/coverage.h"
 
 #include "tests/t.h"
@@ -12,7 +12,7 @@ static struct qr_coverage_key key_of(void) {
     return k;
 }
 
-/* Micro-batches first..last-1 and the members of the mask, under one key. */
+/* The micro-batches and the members of two masks, under one key. */
 static struct qr_coverage part(const struct qr_coverage_key *k, unsigned micro_batches,
                                unsigned members) {
     struct qr_coverage c = {0};
@@ -38,18 +38,20 @@ static void test_whole_passes(void) {
     CHECK(none.word == 0);
 }
 
-static void test_wrong_sums_are_refused(void) {
+static void test_wrong_sums(void) {
     struct qr_coverage_key k = key_of();
     struct qr_coverage total = qr_coverage_total(&k, MICRO_BATCHES, MEMBERS);
     for (unsigned b = 0; b < MICRO_BATCHES; b++) {
         struct qr_coverage twice = total;
         qr_coverage_add_micro_batch(&twice, &k, b);
-        CHECK(!qr_coverage_equal(twice, total), "block %u twice", b);
-        CHECK(!qr_coverage_equal(part(&k, 0x7f & ~(1u << b), 7), total), "block %u missing", b);
-        /* One counted twice in place of another: the count alone would not show it. */
+        CHECK(!qr_coverage_equal(twice, total), "micro-batch %u twice", b);
+        CHECK(!qr_coverage_equal(part(&k, 0x7f & ~(1u << b), 7), total), "micro-batch %u missing",
+              b);
+        /* One counted twice in place of another: a count alone would not detect it. */
         struct qr_coverage swapped = part(&k, 0x7f & ~(1u << b), 7);
         qr_coverage_add_micro_batch(&swapped, &k, (b + 1) % MICRO_BATCHES);
-        CHECK(!qr_coverage_equal(swapped, total), "block %u for %u", (b + 1) % MICRO_BATCHES, b);
+        CHECK(!qr_coverage_equal(swapped, total), "micro-batch %u for %u", (b + 1) % MICRO_BATCHES,
+              b);
     }
     for (unsigned r = 0; r < MEMBERS; r++) {
         CHECK(!qr_coverage_equal(part(&k, 0x7f, 7 & ~(1u << r)), total), "member %u missing", r);
@@ -63,7 +65,7 @@ static void test_wrong_sums_are_refused(void) {
     CHECK(!qr_coverage_equal(mixed, total));
 }
 
-static void test_other_keys_are_refused(void) {
+static void test_other_keys(void) {
     struct qr_coverage_key k = key_of();
     struct qr_coverage total = qr_coverage_total(&k, MICRO_BATCHES, MEMBERS);
     struct qr_coverage_key other[4] = {k, k, k, k};
@@ -81,7 +83,7 @@ static void test_other_keys_are_refused(void) {
     }
 }
 
-/* The words are a contract between versions on the wire: one is fixed here (the 76 bytes of the
+/* The words are a contract between versions on the wire, so one is fixed here (the 76 bytes of the
  * fields through libxxhash, its canonical digest read from the last byte on). */
 static void test_known_word(void) {
     struct qr_coverage_key k = key_of();
@@ -94,8 +96,8 @@ static void test_known_word(void) {
 
 int main(void) {
     test_whole_passes();
-    test_wrong_sums_are_refused();
-    test_other_keys_are_refused();
+    test_wrong_sums();
+    test_other_keys();
     test_known_word();
     return t_end();
 }

@@ -9,14 +9,14 @@
 
 enum { MOST = 24 };
 
-/* A V = V D and V^T V = 1; the values alone have the same bits. */
+/* A V = V D and V^T V = 1; without vectors the values have the same bits. */
 static void check_matrix(size_t n, const double *of) {
     double a[MOST * MOST], alone[MOST * MOST], v[MOST * MOST];
     memcpy(a, of, n * n * sizeof *a);
     memcpy(alone, of, n * n * sizeof *a);
     qr_eigen(n, a, v);
     qr_eigen(n, alone, NULL);
-    CHECK(memcmp(a, alone, n * n * sizeof *a) == 0, "n = %zu: without vectors other bits", n);
+    CHECK(memcmp(a, alone, n * n * sizeof *a) == 0, "n = %zu: bits differ without vectors", n);
     double worst = 0;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < n; k++) {
@@ -40,7 +40,7 @@ static void test_random(void) {
     }
 }
 
-/* Eigenvalues by hand: of one that is off its diagonal alone, of one twice, of nothing. */
+/* Known eigenvalues: of an off-diagonal matrix, of one with a double eigenvalue, of zeros. */
 static void test_known(void) {
     double x[4] = {0, 1, 1, 0}, twice[9] = {2, 1, 1, 1, 2, 1, 1, 1, 2}, none[4] = {0}, v[4];
     qr_eigen(2, x, NULL);

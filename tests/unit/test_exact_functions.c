@@ -1,5 +1,5 @@
-/* Our elementary functions against libm's long double (64-bit significand: its own error is 2^-11
- * ulp of a double). */
+/* Elementary functions against libm's long double (64-bit significand: its own error is 2^-11 ulp
+ * of a double). */
 #include "exact/functions.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static double of_bits(uint64_t b) {
     return x;
 }
 
-/* |got - want| in ulps of want as a double; subnormals count in the smallest double. */
+/* |got - want| in ulps of want as a double; for subnormals in units of the smallest double. */
 static double ulps(double got, long double want) {
     double w = (double)want;
     if (isnan(got) || isnan(w)) return isnan(got) && isnan(w) ? 0 : INFINITY;
@@ -49,7 +49,8 @@ static double cospi_of(double x) {
     qr_sincospi(x, &s, &c);
     return c;
 }
-/* x is reduced exactly before pi comes in, so the reference is as good as sinl near 0. */
+/* x is reduced exactly before it is multiplied by pi, so the reference is as accurate as sinl near
+ * 0. */
 static long double sinpil_of(long double x) {
     long double r = x - 2 * rintl(x / 2); /* [-1, 1], exact */
     if (r > 0.5L) r = 1 - r;
@@ -128,8 +129,7 @@ static void test_ranges(void) {
     }
 }
 
-/* Random bit patterns: every exponent, and sinl's x87 reduction has glibc's Payne-Hanek
- * behind it. */
+/* Random bit patterns cover every exponent; glibc's sinl reduces large arguments by Payne-Hanek. */
 static void test_all_exponents(void) {
     struct worst s = {0}, c = {0}, l = {0}, t = {0}, a = {0};
     for (int k = 0; k < 40000; k++) {
@@ -146,7 +146,7 @@ static void test_all_exponents(void) {
     CHECK(s.ulps <= 1 && c.ulps <= 1 && l.ulps <= 1, "at %a %a %a", s.at, c.at, l.at);
 }
 
-/* Of two numbers: all sizes, and quadrants. */
+/* Functions of two arguments: all sizes and quadrants. */
 static void test_pairs(void) {
     struct worst a = {0}, h = {0};
     for (int k = 0; k < 40000; k++) {
@@ -253,7 +253,7 @@ static void test_exact_points(void) {
           isnan(qr_sigmoid(NAN)));
 }
 
-/* The bits themselves: a digest over many results (FNV-1a), the same on every machine and build. */
+/* A digest over many results (FNV-1a), the same on every machine and build. */
 static void test_bits(void) {
     uint64_t h = 14695981039346656037u;
     state = 1234567;
@@ -272,7 +272,7 @@ static void test_bits(void) {
     CHECK(h == 0x3a73f5dc25777106u, "digest %016llx", (unsigned long long)h);
 }
 
-/* The same of those that came later. */
+/* The same for functions that were added later. */
 static void test_more_bits(void) {
     uint64_t h = 14695981039346656037u;
     state = 7654321;
@@ -288,7 +288,7 @@ static void test_more_bits(void) {
     CHECK(h == 0x2b80e3e1ea20ccb6u, "digest %016llx", (unsigned long long)h);
 }
 
-/* Many at once: each has the bits that it has alone, whatever stands beside it. */
+/* In a batch each argument has the bits of a single call, whatever the other arguments. */
 static void test_many(void) {
     static const double points[] = {0,    -0.0,  0.5,      -0.5,      1,    -1,       1.5,     2,
                                     0.25, -0.25, 0x1p-600, 0x1p-1074, 1e15, 0x1p49,   -0x1p50, 0.75,

@@ -1,5 +1,5 @@
-/* Q64.64 against the compiler's own arithmetic in long double (64 bits: exact for every conversion
- * used here). */
+/* Q64.64 against the compiler's arithmetic in long double (64 bits: exact for every conversion used
+ * here). */
 #include "exact/integer.h"
 
 #include <math.h>
@@ -48,10 +48,10 @@ static void test_from_double(void) {
     CHECK(qr_fixed_from_double(0x1.fffffffffffffp39, &got) && got == (qr_fixed)0x1fffffffffffff
                                                                          << 51);
     CHECK(qr_fixed_from_double(-1.5, &got) && got == -((qr_fixed)3 << 63));
-    static const double refused[] = {0x1p40, -0x1p40, 1e300, INFINITY, -INFINITY, NAN};
-    for (size_t i = 0; i < COUNT(refused); i++) {
+    static const double rejected[] = {0x1p40, -0x1p40, 1e300, INFINITY, -INFINITY, NAN};
+    for (size_t i = 0; i < COUNT(rejected); i++) {
         got = 7;
-        CHECK(!qr_fixed_from_double(refused[i], &got) && got == 7, "%a", refused[i]);
+        CHECK(!qr_fixed_from_double(rejected[i], &got) && got == 7, "%a", rejected[i]);
     }
 }
 
@@ -59,7 +59,7 @@ static void test_to_double(void) {
     for (int k = 0; k < 100000; k++) {
         double x = ldexp((double)(next() >> 11) * 0x1p-53 - 0.5, (int)(next() % 50) - 10);
         qr_fixed v;
-        CHECK(qr_fixed_from_double(x, &v) && qr_fixed_to_double(v) == x, "%a comes back", x);
+        CHECK(qr_fixed_from_double(x, &v) && qr_fixed_to_double(v) == x, "%a is not restored", x);
     }
     /* One rounding, ties to even: 53 bits and a half. */
     qr_fixed one = (qr_fixed)1 << 64;
@@ -74,8 +74,8 @@ static void test_to_double(void) {
     }
 }
 
-/* Against the compiler's conversion, at every length; and a run of terms against one after
- * the other. */
+/* Against the compiler's conversion, at every length; and an array of terms against one term at a
+ * time. */
 static void test_many(void) {
     enum { N = 19 };
     for (int k = 0; k < 100000; k++) {
@@ -96,9 +96,9 @@ static void test_many(void) {
     }
     CHECK(qr_fixed_add_doubles(acc, x, N) && memcmp(acc, want, sizeof acc) == 0);
     CHECK(qr_fixed_add_doubles(acc, x, 0) && memcmp(acc, want, sizeof acc) == 0);
-    static const double refused[] = {0x1p40, -0x1p40, INFINITY, NAN};
-    for (size_t i = 0; i < COUNT(refused); i++) {
-        x[N - 1] = refused[i];
+    static const double rejected[] = {0x1p40, -0x1p40, INFINITY, NAN};
+    for (size_t i = 0; i < COUNT(rejected); i++) {
+        x[N - 1] = rejected[i];
         CHECK(!qr_fixed_add_doubles(acc, x, N) && memcmp(acc, want, sizeof acc) == 0);
     }
 }
@@ -133,7 +133,7 @@ static void test_order_and_bytes(void) {
     qr_fixed_add(NULL, NULL, 0);
     qr_fixed_load(NULL, NULL, 0);
 
-    /* 2^22 terms at the edge of the range do not overflow, and leave as their sum. */
+    /* 2^22 terms at the edge of the range do not overflow, and their sum is exact. */
     qr_fixed edge, total = 0;
     CHECK(qr_fixed_from_double(-0x1.fffffffffffffp39, &edge));
     for (int i = 0; i < 1 << 22; i++) qr_fixed_add(&total, &edge, 1);

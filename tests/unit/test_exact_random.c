@@ -22,7 +22,7 @@ static void test_known_answers(void) {
         CHECK(memcmp(got, kat[i].want, sizeof got) == 0, "vector %zu: %08x %08x %08x %08x", i,
               got[0], got[1], got[2], got[3]);
     }
-    /* Several blocks are the same as each alone. */
+    /* Several blocks at once give the same words as each block alone. */
     uint32_t word[4][QR_PHILOX_MANY], counter[QR_PHILOX_MANY][4], got[4];
     for (uint32_t b = 0; b < QR_PHILOX_MANY; b++)
         for (uint32_t k = 0; k < 4; k++)
@@ -53,7 +53,7 @@ static void test_draws(void) {
         CHECK(u >= 0 && u < 1);
         sum += u;
     }
-    /* Mean 1/2 with deviation 1/sqrt(12 N) = 0.00204: five of them. */
+    /* Mean 1/2 with deviation 1/sqrt(12 N) = 0.00204: within five deviations. */
     CHECK(fabs(sum / N - 0.5) < 0.0102, "mean %g", sum / N);
 }
 

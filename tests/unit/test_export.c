@@ -1,5 +1,5 @@
 /* Exported circuits read back: the unitary up to a global phase, names of parameters, read-outs;
- * what cannot be exported. */
+ * circuits that cannot be exported. */
 #include <complex.h>
 #include <math.h>
 
@@ -95,8 +95,8 @@ static struct qr_circuit *circuit_of(const char *json) {
     return c;
 }
 
-/* Reads what the format cirq or tfq writes. Those of the
- * symbols x0 .. x9 that occur are columns, whose numbers are moved in x. */
+/* Reads the text of format cirq or tfq. The symbols x0 .. x9 that occur become columns, and x is
+ * compacted to them. */
 static struct qr_program read_model(const struct qr_buf *text, double *x) {
     char names[10][4];
     const char *inputs[10];
@@ -118,7 +118,7 @@ static struct qr_program read_model(const struct qr_buf *text, double *x) {
     return q;
 }
 
-/* With symbols where the format has the circuit's functions of them, and with numbers. */
+/* With symbols, if the format can write the circuit's functions of them, and with numbers. */
 static void check_model(const char *format, const struct qr_circuit *c, uint64_t seed) {
     bool tfq = strcmp(format, "tfq") == 0;
     double theta[MOST], x[MOST], used[MOST], worst;
@@ -130,7 +130,7 @@ static void check_model(const char *format, const struct qr_circuit *c, uint64_t
     ref_random_numbers(~seed, MOST, 0.1, 0.9, x);
     unitary(c, theta, x, wanted);
     CHECK(!qr_export_format(format, &f, &err), "%s", err.msg);
-    for (int numbers = 1; numbers >= 0; numbers--) { /* read_model moves x */
+    for (int numbers = 1; numbers >= 0; numbers--) { /* read_model compacts x */
         const struct qr_export what = {
             .circuit = c, .theta = numbers ? theta : NULL, .x = numbers ? x : NULL};
         struct qr_buf text = {0};
@@ -231,12 +231,12 @@ static void expressions(void) {
     }
 }
 
-/* Names that OpenQASM cannot have are mapped, and stand in comments. */
+/* Names that OpenQASM does not allow are mapped, with the original in a comment. */
 static void mapped_names(void) {
     static const char *const names[] = {"h",   "a.b",  "a b", "w",    "w[1]",     "w[03]",
                                         "x0",  "sin_", "",    "a\nb", "z[70000]", "pow_",
                                         "for", "u[2]", "q",   "x_",   "β[1]",     "Δt"};
-    enum { FIRST_KEPT = 13 }; /* it and those after it are kept */
+    enum { FIRST_KEPT = 13 }; /* this name and those after it are kept */
     struct qr_circuit *c = qr_circuit_new(1, 1);
     struct qr_err err = {0};
     struct qr_buf text;
@@ -306,8 +306,7 @@ static void readouts(void) {
     qr_circuit_free(c);
 }
 
-/* Cirq's JSON has observables: those read back are those written. A program of TensorFlow Quantum
- * has none. */
+/* Cirq's JSON keeps observables. A program of TensorFlow Quantum has none. */
 static void model_readouts(void) {
     static const char *const texts[] = {"Z2", "0.25*X0 Y2 - Z1 + 2", "-Y1", "3"};
     struct qr_circuit *c = circuit_of("{\"qubits\": 3, \"gates\": [{\"gate\": \"RX\", "
@@ -489,7 +488,7 @@ static void check_channel(const char *format, const struct qr_circuit *a,
               from->info->names[0], k, found[k], wanted[k]);
 }
 
-/* Bits, conditions and conditional channels survive OpenQASM 3; other formats have none. */
+/* OpenQASM 3 keeps bits, conditions and conditional channels; other formats reject them. */
 static void measurements(void) {
     struct qr_circuit *c = circuit_of(
         "{\"qubits\": 3, \"gates\": [{\"gate\": \"H\", \"qubits\": [0]},"
@@ -610,7 +609,7 @@ static void python_noise(void) {
         qr_buf_free(&text);
         qr_circuit_free(rows[i].c);
     }
-    /* PennyLane has the first two channels. */
+    /* The first two channels are written before the error. */
     struct qr_circuit *c = circuit_of(weighted);
     struct qr_buf text = {0};
     CHECK(!qr_export_format("python", &f, &err) &&

@@ -1,5 +1,5 @@
-/* Keras HDF5 files: what other programs write (made by tests/interop/h5cases.py with h5py), damaged
- * files, and our own file walked by h5py. */
+/* Keras HDF5 files: files of other programs (made by tests/interop/h5cases.py with h5py), damaged
+ * files, and a written file listed by h5py. */
 #include "tests/t.h"
 
 #include <unistd.h>
@@ -94,7 +94,8 @@ static void bad_files(void) {
     }
 }
 
-/* Every cut and every byte set to other values: an answer, never a crash (sanitizers look on). */
+/* Truncated files and bytes set to other values: a result or an error, never a crash (sanitizers
+ * check). */
 static void damaged_files(void) {
     struct qr_buf b = load(CASES "good-vlen.h5");
     static const uint8_t values[] = {0x00, 0x01, 0x7f, 0xff};
@@ -131,7 +132,7 @@ static struct qr_buf output(const char *command) {
     return b;
 }
 
-/* Our file and Keras' give one walk: tree, types, attributes, values of attributes. */
+/* The written file and Keras' have the same listing: tree, types, attributes and their values. */
 static void walk_by_h5py(const char *h5, const char *listing,
                          const struct qr_weights_layout *layout) {
     double values[256];

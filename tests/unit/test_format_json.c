@@ -1,4 +1,4 @@
-/* JSON: what is refused and with which words, what getters say, what the writer writes. */
+/* JSON: errors of the parser and of the getters, and the writer's output. */
 #include "tests/t.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static const struct {
     const char *text;
     size_t n;
     const char *words;
-} refusals[] = {
+} rejected_rows[] = {
     T("", "line 1, column 1: expected a value but found the end of the text"),
     T("  ", "column 3"),
     T("{", "expected a key in double quotes but found the end"),
@@ -87,16 +87,16 @@ static const struct {
 };
 #undef T
 
-static void refused(void) {
-    for (size_t i = 0; i < COUNT(refusals); i++) {
+static void rejected(void) {
+    for (size_t i = 0; i < COUNT(rejected_rows); i++) {
         struct qr_err err;
-        char *exact =
-            qr_xmalloc(refusals[i].n); /* no NUL behind it: sanitizers see a step too far */
-        if (refusals[i].n) memcpy(exact, refusals[i].text, refusals[i].n);
-        struct qr_json *j = parse(exact, refusals[i].n, &err);
-        CHECK(!j, "row %zu: %s", i, refusals[i].text);
+        char *exact = qr_xmalloc(
+            rejected_rows[i].n); /* without a NUL, so that sanitizers detect an overrun */
+        if (rejected_rows[i].n) memcpy(exact, rejected_rows[i].text, rejected_rows[i].n);
+        struct qr_json *j = parse(exact, rejected_rows[i].n, &err);
+        CHECK(!j, "row %zu: %s", i, rejected_rows[i].text);
         CHECK(err.code == QR_INVALID_ARGUMENT && strncmp(err.msg, "job a.json: line ", 17) == 0 &&
-                  strstr(err.msg, refusals[i].words),
+                  strstr(err.msg, rejected_rows[i].words),
               "row %zu: %s", i, err.msg);
         qr_json_free(j);
         free(exact);
@@ -117,7 +117,7 @@ static void nesting(void) {
             qr_json_free(j);
             qr_buf_free(&b);
         }
-    struct qr_buf b = {0}; /* a million brackets must not touch the stack */
+    struct qr_buf b = {0}; /* a million brackets must not overflow the stack */
     struct qr_err err;
     for (size_t i = 0; i < 1000000; i++) qr_buf_puts(&b, "[");
     CHECK(!parse(qr_buf_string(&b), b.n, &err) && strstr(err.msg, "64 deep"), "%s", err.msg);
@@ -167,48 +167,51 @@ static void accepted(void) {
         enum qr_code code;
         const char *words;
     } got;
-#define SAYS(call, text_)                                                                          \
+#define CHECK_ERROR(call, text_)                                                                   \
     got.code = (call);                                                                             \
     got.words = text_;                                                                             \
     CHECK(got.code == QR_INVALID_ARGUMENT && strstr(err.msg, got.words), "%s", err.msg)
-    SAYS(qr_json_i64(qr_json_get(j, "none"), "train.epochs", 1, 9, &i, &err),
-         "train.epochs is missing");
-    SAYS(qr_json_i64(qr_json_get(j, "s"), "train.epochs", 1, 9, &i, &err),
-         "train.epochs must be an integer, not the string");
-    SAYS(qr_json_i64(qr_json_get(qr_json_get(j, "o"), "x"), "train.epochs", 1, 9, &i, &err),
-         "train.epochs is 1.5; it must be an integer");
-    SAYS(qr_json_i64(qr_json_get(j, "e"), "train.epochs", 1, 9, &i, &err),
-         "train.epochs is 1000; it must be between 1 and 9");
-    SAYS(qr_json_i64(qr_json_get(j, "n"), "train.epochs", 1, INT64_MAX, &i, &err), "at least 1");
-    SAYS(qr_json_i64(qr_json_get(j, "big"), "seed", 0, INT64_MAX, &i, &err),
-         "must not exceed 2^53");
-    SAYS(qr_json_double(qr_json_get(j, "e"), "rate", 0, 1, &x, &err),
-         "rate is 1000; it must be between 0 and 1");
-    SAYS(qr_json_double(qr_json_get(j, "a"), "rate", 0, 1, &x, &err),
-         "rate must be a number, not an array");
-    SAYS(qr_json_bool(qr_json_get(j, "n"), "shuffle", &b, &err),
-         "shuffle must be true or false, not -0");
-    SAYS(qr_json_string(qr_json_get(j, "n"), "name", &s, &err), "name must be a string, not -0");
-    SAYS(qr_json_want(qr_json_get(j, "o"), "model", QR_JSON_ARRAY, &err),
-         "model must be an array, not an object");
-    SAYS(qr_json_choice(qr_json_get(j, "s"), "allreduce", names, 3, &c, &err),
-         "it must be 'ring', 'star' or 'auto'");
-    SAYS(qr_json_choice(qr_json_get(j, "n"), "allreduce", names, 3, &c, &err),
-         "allreduce must be 'ring', 'star' or 'auto', not -0");
-    SAYS(qr_json_choice(NULL, "allreduce", names, 3, &c, &err), "allreduce is missing");
-    SAYS(qr_json_known(j, "train", known, 6, &err), "train: unknown key 'big'");
+    CHECK_ERROR(qr_json_i64(qr_json_get(j, "none"), "train.epochs", 1, 9, &i, &err),
+                "train.epochs is missing");
+    CHECK_ERROR(qr_json_i64(qr_json_get(j, "s"), "train.epochs", 1, 9, &i, &err),
+                "train.epochs must be an integer, not the string");
+    CHECK_ERROR(qr_json_i64(qr_json_get(qr_json_get(j, "o"), "x"), "train.epochs", 1, 9, &i, &err),
+                "train.epochs is 1.5; it must be an integer");
+    CHECK_ERROR(qr_json_i64(qr_json_get(j, "e"), "train.epochs", 1, 9, &i, &err),
+                "train.epochs is 1000; it must be between 1 and 9");
+    CHECK_ERROR(qr_json_i64(qr_json_get(j, "n"), "train.epochs", 1, INT64_MAX, &i, &err),
+                "at least 1");
+    CHECK_ERROR(qr_json_i64(qr_json_get(j, "big"), "seed", 0, INT64_MAX, &i, &err),
+                "must not exceed 2^53");
+    CHECK_ERROR(qr_json_double(qr_json_get(j, "e"), "rate", 0, 1, &x, &err),
+                "rate is 1000; it must be between 0 and 1");
+    CHECK_ERROR(qr_json_double(qr_json_get(j, "a"), "rate", 0, 1, &x, &err),
+                "rate must be a number, not an array");
+    CHECK_ERROR(qr_json_bool(qr_json_get(j, "n"), "shuffle", &b, &err),
+                "shuffle must be true or false, not -0");
+    CHECK_ERROR(qr_json_string(qr_json_get(j, "n"), "name", &s, &err),
+                "name must be a string, not -0");
+    CHECK_ERROR(qr_json_want(qr_json_get(j, "o"), "model", QR_JSON_ARRAY, &err),
+                "model must be an array, not an object");
+    CHECK_ERROR(qr_json_choice(qr_json_get(j, "s"), "allreduce", names, 3, &c, &err),
+                "it must be 'ring', 'star' or 'auto'");
+    CHECK_ERROR(qr_json_choice(qr_json_get(j, "n"), "allreduce", names, 3, &c, &err),
+                "allreduce must be 'ring', 'star' or 'auto', not -0");
+    CHECK_ERROR(qr_json_choice(NULL, "allreduce", names, 3, &c, &err), "allreduce is missing");
+    CHECK_ERROR(qr_json_known(j, "train", known, 6, &err), "train: unknown key 'big'");
     CHECK(c == 9);
     qr_json_free(j);
     j = parse("{\"qubit\":1,\"m\":\"rng\"}", 21, &err);
     static const char *const keys[] = {"qubits", "gates"};
-    SAYS(qr_json_known(j, "model[0].circuit", keys, 2, &err),
-         "model[0].circuit: unknown key 'qubit'; did you mean 'qubits'?");
-    SAYS(qr_json_choice(qr_json_get(j, "m"), "m", names, 3, &c, &err), "did you mean 'ring'?");
-#undef SAYS
+    CHECK_ERROR(qr_json_known(j, "model[0].circuit", keys, 2, &err),
+                "model[0].circuit: unknown key 'qubit'; did you mean 'qubits'?");
+    CHECK_ERROR(qr_json_choice(qr_json_get(j, "m"), "m", names, 3, &c, &err),
+                "did you mean 'ring'?");
+#undef CHECK_ERROR
     qr_json_free(j);
 }
 
-static void written(void) {
+static void write_values(void) {
     struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
     qr_json_open(&w, '{');
@@ -246,7 +249,7 @@ static void written(void) {
         CHECK(strcmp(qr_buf_string(&b), rows[i].want) == 0, "%s", qr_buf_string(&b));
     }
     qr_json_free(j);
-    /* Every float64 is read back */
+    /* Every float64 is read back exactly. */
     uint64_t bits = 1;
     for (int i = 0; i < 4000; i++) {
         bits = bits * 6364136223846793005u + 1442695040888963407u;
@@ -264,9 +267,9 @@ static void written(void) {
     qr_buf_free(&b);
 }
 
-/* Numbers of usual size are written as printf does: next to powers of ten and two, with few digits
- * and with 17, and at halves. */
-static void usual_numbers(void) {
+/* Numbers of common size are written as printf writes them: next to powers of ten and two, with few
+ * digits and with 17, and at halves. */
+static void common_numbers(void) {
     static const double edges[] = {1e-4,
                                    0.00099999999999999998,
                                    0.1,
@@ -299,10 +302,10 @@ static void usual_numbers(void) {
 }
 
 int main(void) {
-    usual_numbers();
-    refused();
+    common_numbers();
+    rejected();
     nesting();
     accepted();
-    written();
+    write_values();
     return t_end();
 }

@@ -1,4 +1,4 @@
-/* format/message: every kind there and back, limits in both directions, and bytes that lie. */
+/* format/message: every kind encoded and decoded, limits in both directions, malformed bytes. */
 #include "base/ip.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -116,7 +116,7 @@ static void test_kinds(void) {
     in.goodbye = (struct qr_goodbye){
         .why = QR_GOODBYE_REFUSED, .code = QR_UNAVAILABLE, .text = "worker 3 is lost"};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
-    for (int k = QR_MESSAGE_FIELD; k <= QR_MESSAGE_DONE; k++) { /* the small ones */
+    for (int k = QR_MESSAGE_FIELD; k <= QR_MESSAGE_DONE; k++) { /* the kinds with small messages */
         if (k == QR_MESSAGE_BEGIN || k == QR_MESSAGE_HEARTBEAT || k == QR_MESSAGE_PROMISE) continue;
         memset(&in, 0, sizeof in);
         in.kind = (enum qr_message_kind)k;
@@ -134,78 +134,81 @@ static void test_kinds(void) {
               qr_message_kind_name((enum qr_message_kind)k), err.msg);
     }
 }
-static void refused(const char *words) {
+static void check_encode_rejected(const char *words) {
     qr_buf_clear(&buf);
     CHECK(qr_message_encode(&in, &buf, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, words),
           "%s: %s", words, err.msg);
 }
 static void test_encode_limits(void) {
-    fill_hello(), in.hello.n_heard = 65, refused("members heard");
-    fill_hello(), in.hello.heard[3].index = 2, refused("members heard");
-    fill_hello(), strcpy(in.hello.run, "a\nb"), refused("run");
-    fill_hello(), in.hello.index = 64, refused("index");
-    fill_begin(), in.begin.member[2].kept[1].count = 0, refused("runs of micro-batches");
-    fill_begin(), in.begin.id.number = UINT64_C(1) << 62, refused("generation id");
-    fill_begin(), in.begin.ring_age_ms++, refused("the ring's age");
-    fill_begin(), in.begin.common.epochs = 0, refused("settings in common");
-    fill_begin(), in.begin.common.allreduce = 5, refused("settings in common");
-    fill_begin(), in.begin.common.min_workers = 65, refused("settings in common");
-    fill_begin(), in.begin.common.epochs++, refused("settings in common");
+    fill_hello(), in.hello.n_heard = 65, check_encode_rejected("members heard");
+    fill_hello(), in.hello.heard[3].index = 2, check_encode_rejected("members heard");
+    fill_hello(), strcpy(in.hello.run, "a\nb"), check_encode_rejected("run");
+    fill_hello(), in.hello.index = 64, check_encode_rejected("index");
+    fill_begin(), in.begin.member[2].kept[1].count = 0,
+                  check_encode_rejected("runs of micro-batches");
+    fill_begin(), in.begin.id.number = UINT64_C(1) << 62, check_encode_rejected("generation id");
+    fill_begin(), in.begin.ring_age_ms++, check_encode_rejected("the ring's age");
+    fill_begin(), in.begin.common.epochs = 0, check_encode_rejected("settings in common");
+    fill_begin(), in.begin.common.allreduce = 5, check_encode_rejected("settings in common");
+    fill_begin(), in.begin.common.min_workers = 65, check_encode_rejected("settings in common");
+    fill_begin(), in.begin.common.epochs++, check_encode_rejected("settings in common");
     in.kind = QR_MESSAGE_HEARTBEAT;
     in.heartbeat = (struct qr_heartbeat){.interval_ms = QR_MESSAGE_MAX_INTERVAL_MS + 1};
-    refused("heartbeats' interval");
-    fill_addresses(), in.addresses.n = 65, refused("addresses");
-    in.addresses.n = 0, refused("addresses");
-    fill_addresses(), strcpy(in.addresses.at[5], "localhost:22"), refused("addresses");
-    fill_addresses(), in.addresses.name[5].index = 4, refused("addresses");
-    in.kind = (enum qr_message_kind)0, refused("unknown message kind 0");
+    check_encode_rejected("heartbeats' interval");
+    fill_addresses(), in.addresses.n = 65, check_encode_rejected("addresses");
+    in.addresses.n = 0, check_encode_rejected("addresses");
+    fill_addresses(), strcpy(in.addresses.at[5], "localhost:22"),
+        check_encode_rejected("addresses");
+    fill_addresses(), in.addresses.name[5].index = 4, check_encode_rejected("addresses");
+    in.kind = (enum qr_message_kind)0, check_encode_rejected("unknown message kind 0");
 }
-static void lies(const char *bytes, size_t n, const char *words) {
+static void check_malformed(const char *bytes, size_t n, const char *words) {
     CHECK(qr_message_decode(qr_bytes_of(bytes, n), &out, &err) == QR_DATA_LOSS &&
               strstr(err.msg, words),
           "%s: %s", words, err.msg);
 }
-#define LIES(bytes, words) lies(bytes, sizeof(bytes) - 1, words)
+#define CHECK_MALFORMED(bytes, words) check_malformed(bytes, sizeof(bytes) - 1, words)
 static void test_decode_limits(void) {
-    LIES("", "unknown kind");
-    LIES("\x42\x04\x08\x63\x12\x00", "code: unknown value 99");
-    LIES("\x42\x07\x12\x05"
-         "ab\xff"
-         "cd",
-         "not UTF-8 text");
-    LIES("\x22\x00", "id: missing");
-    LIES("\x0a\x04\x08\x03\x10\x02", "protocol: invalid range 3 to 2");
-    LIES("\x0a\x02\x28\x40", "index 64");
-    LIES("\x4a\x02\x08\x09", "why: unknown value 9");
-    LIES("\x1a\x02\x12\x00", "incarnation: 0 bytes");
-    /* a heartbeat's: epochs and no more */
-    LIES("\x1a\x17\x12\x10"
-         "0123456789abcdef"
-         "\xa2\x01\x02\x08\x05",
-         "settings in common: out of range");
-    LIES("\x1a\x16\x12\x10"
-         "0123456789abcdef"
-         "\x90\x01\x91\x4e",
-         "heartbeats' interval: out of range");
-    LIES("\xff\xff\xff", "not a protobuf message");
-    LIES("\x72\x01x", "unknown kind");
+    CHECK_MALFORMED("", "unknown kind");
+    CHECK_MALFORMED("\x42\x04\x08\x63\x12\x00", "code: unknown value 99");
+    CHECK_MALFORMED("\x42\x07\x12\x05"
+                    "ab\xff"
+                    "cd",
+                    "not UTF-8 text");
+    CHECK_MALFORMED("\x22\x00", "id: missing");
+    CHECK_MALFORMED("\x0a\x04\x08\x03\x10\x02", "protocol: invalid range 3 to 2");
+    CHECK_MALFORMED("\x0a\x02\x28\x40", "index 64");
+    CHECK_MALFORMED("\x4a\x02\x08\x09", "why: unknown value 9");
+    CHECK_MALFORMED("\x1a\x02\x12\x00", "incarnation: 0 bytes");
+    /* A heartbeat whose settings have epochs only. */
+    CHECK_MALFORMED("\x1a\x17\x12\x10"
+                    "0123456789abcdef"
+                    "\xa2\x01\x02\x08\x05",
+                    "settings in common: out of range");
+    CHECK_MALFORMED("\x1a\x16\x12\x10"
+                    "0123456789abcdef"
+                    "\x90\x01\x91\x4e",
+                    "heartbeats' interval: out of range");
+    CHECK_MALFORMED("\xff\xff\xff", "not a protobuf message");
+    CHECK_MALFORMED("\x72\x01x", "unknown kind");
     char *big = qr_xcalloc(1, 70000);
-    lies(big, 70000, "the limit of 65536");
-    /* 32768 unknown fields: 50 times their size, were it allowed */
+    check_malformed(big, 70000, "the limit of 65536");
+    /* 32768 unknown fields, which would take 50 times their size in memory. */
     for (size_t i = 0; i + 1 < 65536; i += 2) big[i] = 0x50, big[i + 1] = 1;
-    lies(big, 65536, "mostly unknown");
+    check_malformed(big, 65536, "mostly unknown");
     free(big);
     fill_begin();
     for (int k = 0; k < 64; k++) in.begin.member[k].server = true;
     CHECK(!round_trip() && strstr(err.msg, "none computes"), "%s", err.msg);
-    fill_hello(); /* every prefix of a good message: refused or read, never a crash */
+    fill_hello(); /* every prefix of a valid message is rejected */
     round_trip();
     unsigned good = 0;
     for (size_t n = 0; n < buf.n; n += 7)
         good += qr_message_decode(qr_bytes_of(buf.p, n), &out, &err) == QR_OK;
     CHECK(good == 0, "%u", good);
 }
-/* What is passed on is an IP address that means the same elsewhere, and a port. */
+/* Addresses that are passed on are IP addresses that mean the same on other machines, with a
+ * port. */
 static void test_addresses(void) {
     static const char *const good[] = {"10.77.0.10:2222", "[fd00::1]:2222", "1.2.3.4:1",
                                        "[2001:db8::ffff]:65535"};
@@ -238,11 +241,11 @@ static void test_addresses(void) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK(!qr_ip_port_ok(bad[i]), "%s", bad[i]);
     /* index 1, incarnation, "localhost:22" */
-    LIES("\x52\x22\x0a\x12\x12\x10"
-         "0123456789abcdef"
-         "\x12\x0clocalhost:22",
-         "addresses: localhost:22 cannot be used");
-    LIES("\x52\x00", "addresses: 0 for 0");
+    CHECK_MALFORMED("\x52\x22\x0a\x12\x12\x10"
+                    "0123456789abcdef"
+                    "\x12\x0clocalhost:22",
+                    "addresses: localhost:22 cannot be used");
+    CHECK_MALFORMED("\x52\x00", "addresses: 0 for 0");
 }
 static void test_text(void) {
     char t[12];

@@ -1,4 +1,4 @@
-/* npz: what NumPy writes (seeds of tests/interop/corpus.py), what lies, and our own file read
+/* npz: NumPy's files (seeds of tests/interop/corpus.py), malformed files, and a written file read
  * by NumPy. */
 #include <unistd.h>
 
@@ -101,8 +101,8 @@ static void bad(void) {
     refused("npz", read_file, rows, COUNT(rows));
 }
 
-/* Whole files that hold more than may be used, alone or together: both numbers, before memory
- * is taken. */
+/* Valid files above the limit, by one array or by all together: the error has both sizes, before
+ * memory is allocated. */
 static void too_large(void) {
     static const struct {
         const char *name, *words;
@@ -134,7 +134,7 @@ static void too_large(void) {
     qr_buf_free(&b);
 }
 
-/* A file that deflate has made of zeros: refused though the memory would be there. */
+/* Zeros compressed by deflate are rejected even if there is enough memory. */
 static void inflation(void) {
     struct qr_tensors t = {0};
     struct qr_buf b = {0};
@@ -152,7 +152,7 @@ static void inflation(void) {
     qr_buf_free(&b);
 }
 
-static void ours(void) {
+static void write_and_read(void) {
     struct qr_tensors t = {0}, back = {0};
     struct qr_buf a = {0}, b = {0};
     struct qr_err err;
@@ -182,7 +182,7 @@ static void ours(void) {
             "and k.tolist() == [[1, -2.5, 1e-300], [4, 1/3, 6]] "
             "and f['pqc/parameters'].tolist() == [1/3, 6] and f['scalar'].shape == ()\"",
             path);
-        CHECK(system(command) == 0, "NumPy does not read our file");
+        CHECK(system(command) == 0, "NumPy cannot read the file");
         unlink(path);
         rmdir(dir);
     } else {
@@ -228,6 +228,6 @@ int main(void) {
     bad();
     too_large();
     inflation();
-    ours();
+    write_and_read();
     return t_end();
 }

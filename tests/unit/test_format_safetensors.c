@@ -1,4 +1,5 @@
-/* safetensors: types, order, and the words for what lies (seeds of tests/interop/corpus.py). */
+/* safetensors: types, order, and the errors for malformed files (seeds of
+ * tests/interop/corpus.py). */
 #include "base/file.h"
 #include "base/mem.h"
 #include "format/safetensors.h"
@@ -61,7 +62,7 @@ static void bad(void) {
     refused("safetensors", read_file, rows, COUNT(rows));
 }
 
-static void ours(void) {
+static void write_and_read(void) {
     struct qr_tensors t = {0}, back = {0};
     struct qr_buf a = {0}, b = {0};
     struct qr_err err;
@@ -70,7 +71,7 @@ static void ours(void) {
                                     sorted[] = {{"hash", "a\"b"}, {"step", "3"}};
     qr_tensors_add(&t, "dense/kernel", 2, (const size_t[]){2, 3}, values);
     qr_tensors_add(&t, "pqc/parameters", 1, (const size_t[]){2}, values + 4);
-    qr_buf_puts(&a, "xyz"); /* it appends */
+    qr_buf_puts(&a, "xyz"); /* the writer appends */
     qr_safetensors_write(&t, metadata, 2, &a);
     qr_safetensors_write(&t, sorted, 2, &b);
     CHECK(a.n == b.n + 3 && memcmp(a.p + 3, b.p, b.n) == 0, "metadata is not sorted");
@@ -95,6 +96,6 @@ static void ours(void) {
 int main(void) {
     good();
     bad();
-    ours();
+    write_and_read();
     return t_end();
 }
