@@ -10,13 +10,13 @@
 #include "tests/t.h"
 
 enum { MAX_N = 6, LENGTH = 6000 };
-enum role { WORKS, LEAVES_AT_5, ASKED_TO_AT_5, LIES_AT_5, STOPS_0_AT_5 };
+enum role { WORKS, LEAVES_AT_5, STOPPED_AT_5, WRONG_COVERAGE_AT_5, STOPS_0_AT_5 };
 struct worker {
     struct qr_link_hub *hub;
     uint32_t index, n;
     enum role role;
     enum qr_allreduce wish;
-    bool tells_lies;   /* somebody does: after a refusal, once more */
+    bool retries;      /* some worker has wrong coverage: retry after a rejected sum */
     const char *field; /* value of its one setting */
     pthread_t training;
     struct qr_field fields[2];
@@ -25,7 +25,7 @@ struct worker {
     enum qr_code code;
     struct qr_err err;
     struct qr_log log;
-    char told[512], warned[512]; /* what its log has of who left, and its warnings */
+    char departures[512], warnings[512]; /* log lines about members that left, and warnings */
     char schedule[16];
     uint64_t hash;  /* of all sums */
     size_t n_taken; /* micro-batches, at the last step */
@@ -39,14 +39,16 @@ static void *control(void *g) {
 }
 static void join(void *thread) { pthread_join(*(pthread_t *)thread, NULL); }
 
-static void listen_to(void *ctx, enum qr_log_level level, const char *module, const char *message) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* both its threads write */
+static void keep_log(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* both threads of the worker log */
     struct worker *w = ctx;
     (void)module;
     pthread_mutex_lock(&lock);
-    char *to = level >= QR_LOG_WARNING ? w->warned : strstr(message, " left: ") ? w->told : NULL;
+    char *to = level >= QR_LOG_WARNING      ? w->warnings
+               : strstr(message, " left: ") ? w->departures
+                                            : NULL;
     size_t had = to ? strlen(to) : 0;
-    if (to) snprintf(to + had, sizeof w->told - had, "%s\n", message);
+    if (to) snprintf(to + had, sizeof w->departures - had, "%s\n", message);
     pthread_mutex_unlock(&lock);
 }
 
@@ -58,11 +60,12 @@ static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_reduction_
         .key = {.reductions = step, .kind = kind}, .n_micro_batches = 9, .vector = mine, .n = n};
     for (uint64_t b = w->view.rank; b < c.n_micro_batches; b += w->view.n_members) {
         qr_coverage_add_micro_batch(&c.coverage, &c.key, b);
-        /* what a micro-batch adds depends on the micro-batch alone: the sum is that of any number
-         * of workers */
+        /* A micro-batch's terms depend only on its number, so the sum is the same for any number of
+         * workers. */
         for (size_t i = 0; i < n; i++) mine[i] += (qr_fixed)((b + 1) * (i + 3) * (step + 1)) << 50;
     }
-    if (w->role == LIES_AT_5 && step == 5) qr_coverage_add_micro_batch(&c.coverage, &c.key, 3);
+    if (w->role == WRONG_COVERAGE_AT_5 && step == 5)
+        qr_coverage_add_micro_batch(&c.coverage, &c.key, 3);
     enum qr_code code = qr_group_reduce(w->g, &c, sum, &w->err);
     for (size_t i = 0; i < n; i++)
         w->hash = w->hash * UINT64_C(6364136223846793005) + (uint64_t)(sum[i] >> 40) + 1;
@@ -70,7 +73,7 @@ static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_reduction_
     free(mine), free(sum);
     return code;
 }
-/* While worker 0 reduces, its machine ends the job. */
+/* Ends the job in worker 0's mailbox while worker 0 reduces. */
 static enum qr_code stop_0(struct qr_group *g) {
     nanosleep(&(struct timespec){.tv_nsec = 100 * QR_MS}, NULL);
     mailbox_lock(&g->mail.box);
@@ -83,12 +86,12 @@ static enum qr_code stop_0(struct qr_group *g) {
 static enum qr_code work(struct worker *w) {
     enum qr_code code = form_group(w->g, &w->view, &w->err);
     for (uint64_t step = 0; step < 12 && code == QR_OK; step++) {
-        if (w->role == ASKED_TO_AT_5 && step == 5) qr_group_interrupt(w->g);
-        if ((w->role == LEAVES_AT_5 || w->role == ASKED_TO_AT_5) && step == 5) return QR_OK;
+        if (w->role == STOPPED_AT_5 && step == 5) qr_group_interrupt(w->g);
+        if ((w->role == LEAVES_AT_5 || w->role == STOPPED_AT_5) && step == 5) return QR_OK;
         if (w->role == STOPS_0_AT_5 && step == 5) return stop_0((w - w->index)->g);
         code = one_step(w, step, QR_REDUCTION_TRAIN, step % 3 == 2 ? LENGTH : 40);
-        for (int again = 0;
-             code == QR_ABORTED && w->role != LEAVES_AT_5 && again < 2 && w->tells_lies; again++) {
+        for (int again = 0; code == QR_ABORTED && w->role != LEAVES_AT_5 && again < 2 && w->retries;
+             again++) {
             struct qr_group_start start;
             code = qr_group_join(w->g, &start, &w->err);
             if (code != QR_OK) break;
@@ -100,14 +103,14 @@ static enum qr_code work(struct worker *w) {
     if (code == QR_OK) code = one_step(w, 12, QR_REDUCTION_CLOSE, 0);
     return code == QR_OK ? qr_group_done(w->g, NULL, 5 * QR_SECOND, &w->err) : code;
 }
-/* A group of its own over the hub's links, and its control thread. False: w->code and w->err say
- * why. */
+/* Opens a group over the hub's links and starts its control thread. False: w->code and w->err have
+ * the error. */
 static bool open_group(struct worker *w, pthread_t *thread) {
     unsigned port;
     if (!w->field) w->field = "1";
     w->fields[0] = (struct qr_field){"contract", "f32-v1"};
     w->fields[1] = (struct qr_field){"seed", w->field};
-    w->log = (struct qr_log){.level = QR_LOG_INFO, .write = listen_to, .ctx = w};
+    w->log = (struct qr_log){.level = QR_LOG_INFO, .write = keep_log, .ctx = w};
     struct qr_group_options o = {.run = "test",
                                  .fields = w->fields,
                                  .n_fields = 2,
@@ -166,54 +169,56 @@ static void test_same_sums(void) {
             }
         }
 }
-/* The others go on; what they had reduced before they may reduce again, in the new generation. They
- * warn of who left unasked, and of nobody who was asked to. Who ends first may not hear it. */
+/* The others may repeat the reduction in a new generation. They warn about a member that ended
+ * early, but not about one that was asked to stop. A member that ends first may miss the
+ * goodbye. */
 static void test_leaver(bool asked) {
-    struct worker w[4] = {[2] = {.role = asked ? ASKED_TO_AT_5 : LEAVES_AT_5}};
+    struct worker w[4] = {[2] = {.role = asked ? STOPPED_AT_5 : LEAVES_AT_5}};
     const char *line = asked ? "worker 2 (w2:2222) left: it was asked to stop\n"
                              : "worker 2 (w2:2222) left: it ended early\n";
-    unsigned heard = 0;
+    unsigned n_logged = 0;
     run(w, 4, QR_ALLREDUCE_AUTO);
     CHECK(w[2].code == QR_OK);
     for (uint32_t i = 0; i < 4; i++) {
         if (i == 2) continue;
         CHECK(w[i].code == QR_ABORTED, "worker %u: %s", i, w[i].err.msg);
-        heard += strstr(asked ? w[i].told : w[i].warned, line) != NULL;
-        CHECK(!strstr(asked ? w[i].warned : w[i].told, "worker 2 ("), "worker %u: %s; warned: %s",
-              i, w[i].told, w[i].warned);
+        n_logged += strstr(asked ? w[i].departures : w[i].warnings, line) != NULL;
+        CHECK(!strstr(asked ? w[i].warnings : w[i].departures, "worker 2 ("),
+              "worker %u: %s; warned: %s", i, w[i].departures, w[i].warnings);
     }
-    CHECK(heard > 0, "nobody: %s", line);
+    CHECK(n_logged > 0, "no member logged: %s", line);
 }
-/* A lie is refused by all who see it; told again, it ends the job. */
-static void test_refused_coverage(void) {
+/* All members reject a sum with wrong coverage; the second time it ends the job. */
+static void test_wrong_coverage(void) {
     struct worker w[3] = {
-        {.tells_lies = true}, {.tells_lies = true, .role = LIES_AT_5}, {.tells_lies = true}};
+        {.retries = true}, {.retries = true, .role = WRONG_COVERAGE_AT_5}, {.retries = true}};
     run(w, 3, QR_ALLREDUCE_STAR);
-    unsigned refused = 0;
+    unsigned rejected = 0;
     for (uint32_t i = 0; i < 3; i++) {
         CHECK(w[i].code == QR_DATA_LOSS || w[i].code == QR_ABORTED, "worker %u: %s", i,
               w[i].err.msg);
         if (w[i].code != QR_DATA_LOSS) continue;
-        refused++;
+        rejected++;
         CHECK(strstr(w[i].err.msg, "reduction 5: its sum failed the coverage check twice; states: "
                                    "00000000000000000000000000000000 at worker 0 (w0:2222), worker "
                                    "1 (w1:2222), worker 2 (w2:2222)"),
               "%s", w[i].err.msg);
     }
-    CHECK(refused == 3, "%u", refused);
+    CHECK(rejected == 3, "%u", rejected);
 }
-/* The end of the job with the code of a refused sum is no refused sum. */
+/* An end of the job with DATA_LOSS is not reported as a rejected sum. */
 static void test_stopped_in_a_reduction(void) {
     struct worker w[2] = {[1] = {.role = STOPS_0_AT_5}};
     run(w, 2, QR_ALLREDUCE_AUTO);
     CHECK(w[0].code == QR_DATA_LOSS && strcmp(w[0].err.msg, "the job has ended") == 0, "%s %s",
           qr_code_name(w[0].code), w[0].err.msg);
 }
-/* ---- micro-batches are shared out by speed ---- */
+/* ---- assignment of micro-batches by speed ---- */
 
-/* One member takes so long for a micro-batch, up to that step; others, and it later, 1000 ns. */
+/* Rank slow_rank takes slow_ns for a micro-batch before step slow_steps; otherwise it is 1000
+ * ns. */
 static struct { uint64_t micro_batches, steps, slow_rank, slow_steps, slow_ns; } pace;
-static void *weighed(void *arg) {
+static void *train_weighted(void *arg) {
     static const uint8_t digest[16];
     struct worker *w = arg;
     pthread_t thread;
@@ -247,11 +252,11 @@ static void *weighed(void *arg) {
     qr_group_close(w->g);
     return NULL;
 }
-static void three_weighed(struct worker w[3]) {
+static void run_weighted(struct worker w[3]) {
     struct qr_link_hub *hub = qr_link_hub_new();
     for (uint32_t i = 0; i < 3; i++) {
         w[i].hub = hub, w[i].index = i, w[i].n = 3;
-        pthread_create(&w[i].training, NULL, weighed, &w[i]);
+        pthread_create(&w[i].training, NULL, train_weighted, &w[i]);
     }
     for (uint32_t i = 0; i < 3; i++) pthread_join(w[i].training, NULL);
     qr_link_hub_free(hub);
@@ -261,21 +266,22 @@ static void test_speed(void) {
     struct worker w[3] = {{0}};
     pace.micro_batches = 120, pace.steps = pace.slow_steps = 10, pace.slow_rank = 2,
     pace.slow_ns = 4000;
-    three_weighed(w);
-    /* speeds are as 4 : 4 : 1 */
+    run_weighted(w);
+    /* Speeds are 4 : 4 : 1. */
     CHECK(w[0].n_taken + w[1].n_taken + w[2].n_taken == pace.micro_batches && w[2].n_taken >= 12 &&
               w[2].n_taken <= 14,
           "%zu %zu %zu", w[0].n_taken, w[1].n_taken, w[2].n_taken);
-    struct worker u[3] = {{0}}; /* a hundredth slower is no reason to own fewer of few */
+    struct worker u[3] = {{0}}; /* 1 % slower is no reason for fewer of few micro-batches */
     pace.micro_batches = 12, pace.slow_rank = 0, pace.slow_ns = 1010;
-    three_weighed(u);
+    run_weighted(u);
     CHECK(u[0].n_taken == 4 && u[1].n_taken == 4 && u[2].n_taken == 4, "%zu %zu %zu", u[0].n_taken,
           u[1].n_taken, u[2].n_taken);
-    /* a slow start, and so few micro-batches that it gets none: it is not left out for good */
+    /* A slow start, and so few micro-batches that the member gets none: it must get some again
+     * later. */
     struct worker v[3] = {{0}};
     pace.micro_batches = 4, pace.steps = 300, pace.slow_rank = 0, pace.slow_steps = 3,
     pace.slow_ns = 100000;
-    three_weighed(v);
+    run_weighted(v);
     CHECK(v[0].n_taken >= 1 && v[0].n_taken + v[1].n_taken + v[2].n_taken == pace.micro_batches,
           "%zu %zu %zu", v[0].n_taken, v[1].n_taken, v[2].n_taken);
 }
@@ -285,10 +291,10 @@ static void test_solo(void) {
     struct worker w = {.g = qr_group_solo(&o)};
     CHECK(form_group(w.g, &w.view, &w.err) == QR_OK && w.view.n_members == 1);
     CHECK(one_step(&w, 1, QR_REDUCTION_TRAIN, 10) == QR_OK, "%s", w.err.msg);
-    w.role = LIES_AT_5;
+    w.role = WRONG_COVERAGE_AT_5;
     CHECK(one_step(&w, 5, QR_REDUCTION_TRAIN, 10) == QR_DATA_LOSS, "%s", w.err.msg);
-    struct qr_err refused = {.code = QR_NOT_FOUND, .msg = "no bucket"};
-    CHECK(qr_group_done(w.g, &refused, QR_SECOND, &w.err) == QR_NOT_FOUND &&
+    struct qr_err rejected = {.code = QR_NOT_FOUND, .msg = "no bucket"};
+    CHECK(qr_group_done(w.g, &rejected, QR_SECOND, &w.err) == QR_NOT_FOUND &&
           strstr(w.err.msg, "no bucket"));
     qr_group_interrupt(w.g);
     CHECK(one_step(&w, 6, QR_REDUCTION_TRAIN, 10) == QR_CANCELLED);
@@ -326,7 +332,7 @@ int main(void) {
     test_same_sums();
     test_leaver(false);
     test_leaver(true);
-    test_refused_coverage();
+    test_wrong_coverage();
     test_stopped_in_a_reduction();
     test_speed();
     return t_end();

@@ -1,8 +1,7 @@
-/* Groups of real processes over gRPC on loopback: forming in any order, reducing, ending together;
- * a killed member is named by all others.
+/* Groups of real processes over gRPC on loopback: forming, reducing, ending together; all others
+ * name a killed member.
  *
- * Each worker is a fork of this program, made before gRPC starts. What it saw comes back through a
- * file of its own. */
+ * Each worker is a fork of this program, made before gRPC starts, and reports through a pipe. */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +15,7 @@
 #include "tests/t.h"
 
 enum { MAX_N = 4, TEXT = 700 };
-enum scenario { STEPS, FOREVER, LONELY, INTERRUPTED, PORT_TAKEN, LEADER_FAILS, SOLO };
+enum scenario { STEPS, FOREVER, NO_PEER, INTERRUPTED, PORT_TAKEN, LEADER_FAILS, SOLO };
 struct report { /* what a child writes once, at its end */
     enum qr_code code;
     int64_t end_ns;
@@ -72,7 +71,7 @@ static enum qr_code one_step(struct qr_group *g, const struct qr_group_view *v, 
     free(mine), free(sum);
     return code;
 }
-static int64_t went_on_ns;
+static int64_t resumed_ns;
 static char warnings[2000]; /* of this process */
 static void keep_warnings(void *ctx, enum qr_log_level level, const char *module,
                           const char *message) {
@@ -95,20 +94,20 @@ static enum qr_code steps(struct qr_group *g, const struct qr_group_view *view, 
         code = one_step(g, view, step, step % 5 == 4 ? QR_REDUCTION_EVAL : QR_REDUCTION_TRAIN,
                         lengths[step % 6], err);
     }
-    if (code == QR_ABORTED) { /* those who are left go on: one more step */
+    if (code == QR_ABORTED) { /* the remaining members do one more step */
         struct qr_group_start start;
         code = qr_group_join(g, &start, err);
         if (code == QR_OK) code = one_step(g, &start.view, 1000, QR_REDUCTION_TRAIN, 10, err);
         if (code != QR_OK) return code;
-        went_on_ns = qr_now_ns(&qr_clock_monotonic);
-        /* who leaves at once may leave the others without its last chunk */
+        resumed_ns = qr_now_ns(&qr_clock_monotonic);
+        /* A member that leaves at once may drop its last chunk to the others. */
         qr_sleep_ns(200 * QR_MS);
         return qr_fail(err, QR_ABORTED, "%s", warnings);
     }
     if (code != QR_OK) return code;
     code = one_step(g, view, 18, QR_REDUCTION_CLOSE, 0, err);
     struct qr_err refused = {.code = QR_PERMISSION_DENIED, .msg = "bucket b: 403"};
-    if (code == QR_OK && view->rank == 0) qr_sleep_ns(50 * QR_MS); /* it writes the weights */
+    if (code == QR_OK && view->rank == 0) qr_sleep_ns(50 * QR_MS); /* as if it wrote the weights */
     if (code == QR_OK)
         code = qr_group_done(g, what == LEADER_FAILS ? &refused : NULL, 5 * QR_SECOND, err);
     return code;
@@ -127,7 +126,7 @@ static enum qr_code worker(enum scenario what, uint32_t index, uint32_t n, int t
         .peers = peers,
         .count_known = true,
         .listen_address = address[index],
-        .form_timeout_ns = (what == LONELY ? 1 : 20) * QR_SECOND,
+        .form_timeout_ns = (what == NO_PEER ? 1 : 20) * QR_SECOND,
         .allreduce = QR_ALLREDUCE_AUTO,
         .clock = &qr_clock_monotonic,
         .min_workers = what == FOREVER ? n - 1 : n,
@@ -147,7 +146,7 @@ static enum qr_code worker(enum scenario what, uint32_t index, uint32_t n, int t
     enum qr_code code = form_group(g, &view, err);
     if (what == INTERRUPTED) pthread_join(thread, NULL);
     if (code == QR_OK && (view.n_members != n || view.index[view.rank] != index))
-        code = qr_fail(err, QR_INTERNAL, "a strange view");
+        code = qr_fail(err, QR_INTERNAL, "unexpected view");
     if (code == QR_OK && write(to, "f", 1) == 1) code = steps(g, &view, what, err);
     qr_group_close(g);
     return code;
@@ -165,7 +164,7 @@ static struct child spawn(enum scenario what, uint32_t index, uint32_t n, int de
         struct qr_err err = {0};
         struct report r = {0};
         r.code = worker(what, index, n, p[1], &err);
-        r.end_ns = went_on_ns ? went_on_ns : qr_now_ns(&qr_clock_monotonic);
+        r.end_ns = resumed_ns ? resumed_ns : qr_now_ns(&qr_clock_monotonic);
         snprintf(r.text, sizeof r.text, "%.600s", err.msg);
         if (write(p[1], &r, sizeof r) != (ssize_t)sizeof r) _exit(9);
         close(p[1]);
@@ -194,7 +193,7 @@ static void test_together(enum scenario what, enum qr_code want) {
     for (uint32_t n = 1; n <= MAX_N; n++) {
         struct child c[MAX_N];
         choose_ports();
-        /* 0, 100, 200, 300 ms: neither order */
+        /* They start 100 ms apart, in the order of their indexes. */
         for (uint32_t i = 0; i < n; i++) c[i] = spawn(what, i, n, (int)(i * 53 % 4) * 100);
         for (uint32_t i = 0; i < n; i++) {
             collect(&c[i], true);
@@ -205,7 +204,7 @@ static void test_together(enum scenario what, enum qr_code want) {
         }
     }
 }
-/* signo SIGKILL: its connections break. SIGSTOP: it is silent, and heartbeats find out. */
+/* SIGKILL breaks the member's connections. SIGSTOP stops its heartbeats, so the others time out. */
 static void test_killed(uint32_t victim, int signo) {
     struct child c[MAX_N];
     choose_ports();
@@ -223,9 +222,9 @@ static void test_killed(uint32_t victim, int signo) {
               "worker %u, killed %u: %s: %s", i, victim, qr_code_name(c[i].report.code),
               c[i].report.text);
         int64_t took_ns = c[i].report.end_ns - killed_ns;
-        CHECK(t_in_time("a worker goes on after a signal to another", took_ns, 2 * QR_SECOND,
+        CHECK(t_in_time("a worker resumes after a signal to another", took_ns, 2 * QR_SECOND,
                         T_MINUTE));
-        printf("worker %u: goes on %lld ms after signal %d: %s\n", i, (long long)(took_ns / QR_MS),
+        printf("worker %u: resumes %lld ms after signal %d: %s\n", i, (long long)(took_ns / QR_MS),
                signo, c[i].report.text);
     }
     kill(c[victim].pid, SIGKILL);
@@ -233,9 +232,9 @@ static void test_killed(uint32_t victim, int signo) {
     waitpid(c[victim].pid, &status, 0);
     close(c[victim].from);
 }
-static void test_alone(void) {
+static void test_single_member(void) {
     choose_ports();
-    struct child c = spawn(LONELY, 0, 2, 0); /* its peer never comes */
+    struct child c = spawn(NO_PEER, 0, 2, 0); /* its peer never starts */
     collect(&c, false);
     CHECK(c.report.code == QR_DEADLINE_EXCEEDED && strstr(c.report.text, address[1]), "%s: %s",
           qr_code_name(c.report.code), c.report.text);
@@ -263,6 +262,6 @@ int main(void) {
     test_killed(2, SIGKILL);
     test_killed(0, SIGKILL);
     test_killed(1, SIGSTOP);
-    test_alone();
+    test_single_member();
     return t_end();
 }

@@ -1,5 +1,5 @@
-/* Rings of many workers on few cores: they form, and what connecting costs does not feed
- * itself. A pair needs two connections, control and data, with one handshake each. */
+/* Rings of many workers on few cores form, and slow connecting does not cause more connecting. A
+ * pair needs two connections, control and data, with one handshake each. */
 #include "tests/large_ring.h"
 
 static void test_ring(unsigned n, bool tls) {
@@ -14,7 +14,7 @@ static void test_ring(unsigned n, bool tls) {
            (long long)r.n_handshakes, pairs);
 }
 
-#ifdef __SANITIZE_ADDRESS__ /* with ten times the work */
+#ifdef __SANITIZE_ADDRESS__ /* ten times the work */
 enum { MANY = 16 };
 #else
 enum { MANY = 32 };

@@ -1,5 +1,5 @@
-/* Jobs with expressions: their hash, the columns that their circuits call by name or number, and
- * what is refused. */
+/* Jobs with expressions: their hash, the columns that circuits refer to by name or number,
+ * errors. */
 #include <unistd.h>
 
 #include "base/file.h"
@@ -73,7 +73,7 @@ static const char header[] = "a,petal length,b,y\n1,2,3,1\n4,5,6,-1\n";
 
 static const struct {
     const char *angles, *circuit, *data;
-    const char *inputs; /* what is said of them; NULL: refused with these words */
+    const char *inputs; /* text of qr_job_put_inputs; NULL: rejected with `words` */
     double x[3];        /* of the second sample */
     const char *words;
 } rows[] = {
@@ -134,24 +134,24 @@ static void test_columns(void) {
             CHECK(strstr(err.msg, rows[i].words), "row %zu: '%s' lacks '%s'", i, err.msg,
                   rows[i].words);
         if (ok) {
-            struct qr_buf said = {0};
-            qr_job_put_inputs(job, &d, &said);
-            CHECK(strcmp(qr_buf_string(&said), rows[i].inputs) == 0, "row %zu: %s", i,
-                  qr_buf_string(&said));
+            struct qr_buf text = {0};
+            qr_job_put_inputs(job, &d, &text);
+            CHECK(strcmp(qr_buf_string(&text), rows[i].inputs) == 0, "row %zu: %s", i,
+                  qr_buf_string(&text));
             CHECK(memcmp(d.x + d.n_columns, rows[i].x, d.n_columns * sizeof *d.x) == 0, "row %zu",
                   i);
-            qr_buf_free(&said);
+            qr_buf_free(&text);
         }
         qr_dataset_fini(&d);
         qr_job_free(job);
     }
 }
 
-/* Names where there are none. */
+/* References by name where columns have no names. */
 static void test_nameless(void) {
     static const struct {
         const char *job, *words;
-    } refused[] = {
+    } rejected_rows[] = {
         {"{\"model\": [{\"layer\": \"dense\", \"units\": 1}, {\"layer\": \"quantum\", \"circuit\": "
          "{\"qubits\": 1, \"gates\": [" RX(
              "\"x.a\"") "]}}], \"data\": {\"source\": \"csv\", "
@@ -162,12 +162,12 @@ static void test_nameless(void) {
                            "\"train\": {\"loss\": \"mse\"}}",
          "cluster-excitations have no names, but the circuit refers to x.a"},
     };
-    for (size_t i = 0; i < COUNT(refused); i++) {
+    for (size_t i = 0; i < COUNT(rejected_rows); i++) {
         struct qr_err err = {0};
         struct qr_job *job = NULL;
-        CHECK(qr_job_parse(qr_bytes_of_string(refused[i].job), "the test", &job, &err) ==
+        CHECK(qr_job_parse(qr_bytes_of_string(rejected_rows[i].job), "the test", &job, &err) ==
                       QR_INVALID_ARGUMENT &&
-                  strstr(err.msg, refused[i].words),
+                  strstr(err.msg, rejected_rows[i].words),
               "%s", err.msg);
     }
 }

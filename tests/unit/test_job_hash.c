@@ -1,11 +1,12 @@
-/* The canonical form of a job and its hash: what makes another job, and what does not. */
+/* The canonical form of a job and its hash: settings that change the hash, and settings that do
+ * not. */
 #include "base/mem.h"
 #include "job/canonical.h"
 #include "job/job.h"
 #include "tests/jobs.h"
 #include "tests/t.h"
 
-/* Until the next call. */
+/* The result is valid until the next call. */
 static const char *hash_of_job(const struct qr_job *job, size_t *ret_fields) {
     static char hex[65];
     struct qr_err err = {0};
@@ -28,7 +29,7 @@ static void hash_of(const char *text, char ret[65], size_t *ret_fields) {
     qr_job_free(job);
 }
 
-/* A mismatch shows a field's text to people: as they would write it, not 0.029999999999999999. */
+/* Mismatch errors show the text of a field, so it is short: 0.03, not 0.029999999999999999. */
 static void test_texts(void) {
     struct qr_err err = {0};
     struct qr_job *job = NULL;
@@ -50,7 +51,7 @@ static void test_texts(void) {
     qr_job_free(job);
 }
 
-/* Two measured bits, and a gate. */
+/* A circuit with two measured bits and a gate. */
 #define MEASURED(bits, gate)                                                                       \
     "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"H\","     \
     "\"qubits\":"                                                                                  \
@@ -60,7 +61,8 @@ static void test_texts(void) {
 #define IF(bit, more) MEASURED("", "{\"if\":[" bit "]" more ",\"gates\":[" RX1 "]}")
 #define LOSS(loss, more) JOB(",\"train\":{\"loss\":" loss more "}")
 static void test_pairs(void) {
-    /* pairs that differ in one thing: of the loss, of an optimizer, of what is watched */
+    /* Pairs that differ in one setting: of the loss, of an optimizer, of measurements, of watched
+     * and logged values. */
     static const char *const pairs[][2] = {
         {LOSS("\"huber\"", ""), LOSS("{\"name\":\"huber\",\"delta\":0.5}", "")},
         {LOSS("{\"name\":\"binary_crossentropy\",\"from_logits\":true}", ""),
@@ -104,7 +106,7 @@ static void test_pairs(void) {
 }
 
 static void test_hash(void) {
-    /* {what it is, does it change the hash} */
+    /* same: 1 if the hash is that of JOB(). */
     static const struct {
         const char *text;
         int same;
@@ -112,7 +114,7 @@ static void test_hash(void) {
         {JOB(",\"name\":\"other\""), 1},
         {JOB(",\"worker\":{\"threads\":3}"), 1},
         {JOB(",\"train\":{\"epochs\":9}"), 1},
-        {JOB(",\"train\":{\"batch_size\":32}"), 1}, /* the default, said aloud */
+        {JOB(",\"train\":{\"batch_size\":32}"), 1}, /* the default, written out */
         {JOB(",\"train\":{\"loss\":{\"name\":\"mse\"}}"), 1},
         {"{\"model\":[" Q ",{\"layer\":\"dense\",\"units\":1,\"l1\":0,\"l2\":0}]," DATA "}", 1},
         {"{\"model\":[" Q ",{\"layer\":\"dense\",\"units\":1,\"l1\":0.5}]," DATA "}", 0},
@@ -144,7 +146,7 @@ static void test_hash(void) {
     size_t n;
     hash_of(LOSS("\"huber\"", ""), base, &n);
     hash_of(LOSS("{\"name\":\"huber\",\"delta\":1}", ""), hex, &n);
-    CHECK(strcmp(base, hex) == 0, "a default, said aloud");
+    CHECK(strcmp(base, hex) == 0, "a default, written out");
     hash_of(JOB(), base, &n);
     CHECK(strlen(base) == 64 && n > 8);
     for (size_t i = 0; i < COUNT(variants); i++) {
@@ -153,7 +155,7 @@ static void test_hash(void) {
     }
 }
 
-/* Each key of an optimizer and of a schedule, by itself, makes another job. */
+/* Each key of an optimizer and of a schedule changes the hash by itself. */
 static void test_hash_of_keys(void) {
 #define ADAGRAD(keys) ",\"train\":{\"optimizer\":{\"name\":\"adagrad\"" keys "}}"
     static const char *const with[][2] = {
@@ -195,7 +197,7 @@ static void test_hash_of_keys(void) {
     }
 }
 
-/* Controls in the hash are one number, however many words it takes. */
+/* Controls are hashed as one number, however many words it takes. */
 static void test_wide_hash(void) {
 #define CONTROLLED(qubits, controls)                                                               \
     "{\"micro_batch_size\":1,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"qubits\":" qubits    \
@@ -232,7 +234,7 @@ static void test_builtin(void) {
           job->micro_batch_size == 16 && job->layers[0].quantum.circuit->n_params == 20);
     CHECK(strcmp(hash_of_job(job, NULL),
                  "7fde6c0e6698fd9e14a0ee313bbaa5d0a40ce95ccf382c70a500ba57c154f626") == 0,
-          "another hash is another job: checkpoints would not resume");
+          "with another hash checkpoints would not resume");
     qr_job_free(job);
     job = NULL;
     CHECK(qr_job_load("nowhere/job.json", NULL, &job, &err) == QR_NOT_FOUND &&

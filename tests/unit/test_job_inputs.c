@@ -1,5 +1,5 @@
-/* What the values of the data say beside a job: labels that are words, inputs that no circuit can
- * take, angles that look like degrees, a batch above the samples. */
+/* Checks of a job's data: labels that are words, inputs too large for a circuit, angles that look
+ * like degrees, a batch size above the number of samples. */
 #include <unistd.h>
 
 #include "base/file.h"
@@ -17,7 +17,7 @@ static char dir[] = "/tmp/qring-test-inputs-XXXXXX", path[64];
     "{\"layer\":\"dense\",\"units\":" #units ",\"activation\":\"" activation "\"}"
 static const struct {
     const char *model, *train, *data;
-    const char *error, *doubt, *classes; /* NULL: none */
+    const char *error, *warning, *classes; /* NULL: none */
 } rows[] = {
     {ANGLE("{\"data\":0}"), "\"loss\":\"mse\"", "a,b,y\n3.1,1,1\n0,2,-1\n", NULL, NULL, NULL},
     {ANGLE("{\"data\":0}"), "\"loss\":\"mse\"", "a,b,y\n180,1,1\n-359,2,-1\n", NULL,
@@ -42,7 +42,7 @@ static const struct {
      NULL, NULL},
     {DENSE(1, "linear"), "\"loss\":\"mse\"", "0,1,y\n1e300,1,1\n0,2,-1\n",
      "sample 0 (counted from 0), column '0' is 1e+300", NULL, NULL},
-    /* words */
+    /* labels that are words */
     {DENSE(3, "softmax"), "\"loss\":\"categorical_crossentropy\"",
      "a,b,y\n1,1,dog\n2,2,cat\n3,3,ape\n", NULL, NULL, "ape (0), cat (1), dog (2)"},
     {DENSE(3, "softmax"), "\"loss\":\"categorical_crossentropy\"", "a,b,y\n1,1,dog\n2,2,cat\n",
@@ -85,10 +85,10 @@ int main(void) {
         else CHECK(code == QR_OK, "row %zu: %s", i, err.msg);
         if (code == QR_OK) {
             qr_job_warnings(job, &data, &d);
-            bool said = false;
-            for (size_t k = 0; rows[i].doubt && k < d.n; k++)
-                said |= strstr(d.sentence[k], rows[i].doubt) != NULL;
-            CHECK(rows[i].doubt ? said : d.n == 0, "row %zu: %zu, %s", i, d.n,
+            bool found = false;
+            for (size_t k = 0; rows[i].warning && k < d.n; k++)
+                found |= strstr(d.sentence[k], rows[i].warning) != NULL;
+            CHECK(rows[i].warning ? found : d.n == 0, "row %zu: %zu, %s", i, d.n,
                   d.n ? d.sentence[0] : "");
             qr_job_put_classes(job, &data, &classes);
             CHECK(strcmp(qr_buf_string(&classes), rows[i].classes ? rows[i].classes : "") == 0,

@@ -124,7 +124,7 @@ static void check_object(const char *file, const char *hash, const struct qr_job
     }
 }
 
-/* Jobs of the kinds that few committed jobs have. */
+/* Jobs of kinds that few committed jobs have. */
 #define CIRCUIT(more) "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"qubits\":4," more "}}],"
 #define FLAT(more)                                                                                 \
     CIRCUIT("\"ansatz\":" more)                                                                    \
@@ -207,11 +207,11 @@ static size_t n_damaged, n_reported;
 
 static void count_report(void *context, const struct qr_err *err) {
     size_t *n = context;
-    CHECK(err->code != QR_OK && err->msg[0], "an error without a text");
+    CHECK(err->code != QR_OK && err->msg[0], "an error without a message");
     ++*n;
 }
 
-/* Reading goes on after an error, and says at least that one. */
+/* Reading continues after an error, and reports at least one error. */
 static void check_damaged(const char *file, const char *path, const char *value) {
     struct qr_overrides set = {0};
     struct qr_job *job = NULL;

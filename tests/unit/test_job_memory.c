@@ -1,4 +1,4 @@
-/* The peak of a worker: what is added to what, and that it saturates. */
+/* Estimated peak memory of a worker: its parts, their sum, and saturation. */
 #include <stdint.h>
 
 #include "job/memory.h"
@@ -17,7 +17,7 @@ int main(void) {
     CHECK(m.data == 7200 && m.workspaces == 4000 && m.vectors == 3840 && m.numbers == 77 &&
           !m.writer);
     CHECK(m.total == m.process + 7200 + 4000 + 3840 + 77);
-    n.n_vectors = 5; /* an average of the weights beside them */
+    n.n_vectors = 5; /* with an average of the weights */
     more = qr_memory_estimate(&n);
     CHECK(more.vectors == m.vectors + 10 * 10 * 8);
     n.n_vectors = 4;

@@ -1,5 +1,5 @@
-/* Keys of a job that are said outside its file: where a path leads, what a value is, which wins,
- * and who is named when a job is refused; the job as it was trained, and what differs from it. */
+/* Keys of a job that are set outside its file: paths, values, precedence, and the source that an
+ * error names; the record of a trained job, and its differences from another job. */
 #include <unistd.h>
 
 #include "base/file.h"
@@ -29,7 +29,7 @@ static void test_paths(void) {
         {"a.b", "null",
          "{\"a\":{\"c\":[{\"name\":\"x\",\"n\":1},{\"n\":2},{\"name\":\"y\"}]},\"t\":\"s\"}",
          "a.b"},
-        /* what reads the tree says whether it knows such a key */
+        /* the reader of the tree decides whether such a key is known */
         {"T", "null",
          "{\"a\":{\"b\":1,\"c\":[{\"name\":\"x\",\"n\":1},{\"n\":2},{\"name\":\"y\"}]},"
          "\"t\":\"s\",\"T\":null}",
@@ -127,7 +127,7 @@ static void test_no_paths(void) {
     }
 }
 
-/* The built-in job with these, a line each. */
+/* Loads the built-in job with these overrides, one a line. */
 static enum qr_code load(const char *lines, struct qr_job **ret, struct qr_err *err) {
     struct qr_overrides set = {0};
     *ret = NULL;
@@ -147,7 +147,7 @@ static void test_jobs(void) {
     if (job)
         CHECK(job->train.epochs == 61 && job->seed == 3 && !job->train.shuffle &&
                   job->train.optimizer.learning_rate == 0.5,
-              "the later one wins");
+              "a later override has precedence");
     qr_job_free(job);
     CHECK(load("model[1].name=head\nmodel[head].units=5", &job, &err) == QR_OK, "%s", err.msg);
     if (job) CHECK(job->layers[1].dense.units == 5);
@@ -156,7 +156,8 @@ static void test_jobs(void) {
     qr_job_free(job);
 }
 
-/* null takes a key out, also one that is not there; what a key stands in is made, with defaults. */
+/* null removes a key, even one that is not set; missing parents of a key are created, with
+ * defaults. */
 static void test_defaults(void) {
     struct qr_job *job;
     struct qr_err err = {0};
@@ -181,7 +182,7 @@ static void test_defaults(void) {
     qr_job_free(job);
 }
 
-static void test_blame(void) {
+static void test_error_sources(void) {
     static const struct {
         const char *lines, *words;
     } rows[] = {
@@ -221,7 +222,7 @@ static void test_blame(void) {
     qr_overrides_fini(&many);
 }
 
-/* The record is a job file, and the same job; files are named so that any folder finds them. */
+/* The record is a job file of the same job; its files have absolute paths. */
 static void test_record(void) {
     char folder[] = "/tmp/qring-test-record-XXXXXX", want[128];
     struct qr_err err = {0};
@@ -292,7 +293,7 @@ int main(void) {
     test_no_paths();
     test_jobs();
     test_defaults();
-    test_blame();
+    test_error_sources();
     test_record();
     test_differences();
     return t_end();

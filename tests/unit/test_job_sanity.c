@@ -1,4 +1,4 @@
-/* What a job says about a training that would come to nothing: errors, and warnings by its data. */
+/* Errors and warnings about jobs whose training would be useless. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -24,8 +24,8 @@
 #define READ(text) READ_OF("\"w\"", text)
 #define RATE(rate) "\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":" rate "},"
 static const struct {
-    const char *text, *error, *doubt;
-} of_outputs[] = {
+    const char *text, *error, *warning;
+} output_rows[] = {
     {LAST(DENSE("linear"), "categorical_crossentropy"),
      "model[0]: its outputs (activation linear) may be below 0", NULL},
     {LAST(DENSE("tanh"), "categorical_crossentropy"), "\"softmax\"", NULL},
@@ -98,7 +98,7 @@ static const struct {
      NULL, NULL},
     {LAST(READ("\"0.5 + 0.3*X0 - 0.4*Z1\""), "binary_crossentropy"),
      "model[0].readouts[0]: 0.5 + 0.3*X0 - 0.4*Z1 lies in -0.2 to 1.2", NULL},
-    /* what nothing moves */
+    /* constant read-outs */
     {LAST(READ("\"Z0\",\"Z2\",\"X2\""), "mse"), NULL,
      "model[0].readouts[1]: no weight or input can change Z2 (constant read-outs: 2 of 3)"},
     {LAST(READ("\"Z2\""), "mse"), NULL, "model: no trainable weight can change the read-outs"},
@@ -107,7 +107,7 @@ static const struct {
           "\"gates\":["
           "{\"gate\":\"H\",\"qubits\":[0]},{\"gate\":\"T\",\"qubits\":[0]}]}]}}",
           "mse"),
-     NULL, NULL}, /* too many gates to look at before a worker starts */
+     NULL, NULL}, /* too many gates to analyze before a worker starts */
     {LAST(READ_OF("\"x[0]\"", "\"Z0\"") "," DENSE("linear"), "mse"), NULL, NULL},
     {LAST_OF(DENSE("linear"), "\"mse\"", RATE("0")), NULL,
      "train.optimizer.learning_rate is 0: the weights never change"},
@@ -123,22 +123,22 @@ static const struct {
     {JOB(), NULL, NULL},
 };
 
-/* What the last layer gives and what the loss takes: an error's words, a warning's, or neither. */
+/* The last layer's outputs against the loss: the words of an error, of a warning, or neither. */
 static void test_outputs(void) {
-    for (size_t i = 0; i < COUNT(of_outputs); i++) {
+    for (size_t i = 0; i < COUNT(output_rows); i++) {
         struct qr_err err = {0};
         struct qr_job *job = NULL;
         enum qr_code code =
-            qr_job_parse(qr_bytes_of_string(of_outputs[i].text), "the test", &job, &err);
-        if (of_outputs[i].error)
-            CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, of_outputs[i].error),
+            qr_job_parse(qr_bytes_of_string(output_rows[i].text), "the test", &job, &err);
+        if (output_rows[i].error)
+            CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, output_rows[i].error),
                   "row %zu: %s", i, err.msg);
         else CHECK(code == QR_OK, "row %zu: %s", i, err.msg);
         if (code != QR_OK) continue;
         struct qr_job_warnings d;
         qr_job_warnings(job, NULL, &d);
-        CHECK(d.n == (of_outputs[i].doubt != NULL) &&
-                  (!d.n || strstr(d.sentence[0], of_outputs[i].doubt)),
+        CHECK(d.n == (output_rows[i].warning != NULL) &&
+                  (!d.n || strstr(d.sentence[0], output_rows[i].warning)),
               "row %zu: %zu, %s", i, d.n, d.n ? d.sentence[0] : "");
         qr_job_warnings_fini(&d);
         qr_job_free(job);
@@ -158,8 +158,8 @@ static const struct {
     const char *job;
     double y[6]; /* four samples, the last validates */
     bool named, for_all;
-    const char *doubt, *inputs;
-} of_data[] = {
+    const char *warning, *inputs;
+} data_rows[] = {
     {OF(UNIT(1, "linear"), "mse"), {1, -1, 1, 1}, true, false, NULL, "a, b, c, d"},
     {OF(UNIT(1, "linear"), "mse"), {1, -1, 1, 1}, false, false, NULL, "columns 0, 1, 2, 3"},
     {OF(UNIT(1, "linear"), "hinge"),
@@ -193,8 +193,8 @@ static const struct {
     const double *y;
     size_t n_outputs;
     bool for_all;
-    const char *doubt;
-} of_wide[] = {
+    const char *warning;
+} wide_rows[] = {
     {OF(UNIT(2, "softmax"), "categorical_crossentropy"), hot, 2, false, "have the class 0"},
     {OF(UNIT(3, "softmax"), "categorical_crossentropy"), three, 3, false,
      "no training sample has class 2; if the file is sorted"},
@@ -203,37 +203,37 @@ static const struct {
     {OF(UNIT(2, "linear"), "mse"), hot, 2, true, "give labels y0 to y1"},
 };
 
-/* What the data says beside the job: one warning with these words, or none. */
+/* Warnings about the data: one with these words, or none. */
 static void test_data_warnings(void) {
-    for (size_t i = 0; i < COUNT(of_data) + COUNT(of_wide); i++) {
-        bool is_wide = i >= COUNT(of_data);
-        size_t w = i - COUNT(of_data);
+    for (size_t i = 0; i < COUNT(data_rows) + COUNT(wide_rows); i++) {
+        bool is_wide = i >= COUNT(data_rows);
+        size_t w = i - COUNT(data_rows);
         struct qr_err err = {0};
         struct qr_job *job = NULL;
         double y[12];
-        memcpy(y, is_wide ? of_wide[w].y : of_data[i].y,
-               is_wide ? 4 * of_wide[w].n_outputs * sizeof *y : sizeof of_data[i].y);
+        memcpy(y, is_wide ? wide_rows[w].y : data_rows[i].y,
+               is_wide ? 4 * wide_rows[w].n_outputs * sizeof *y : sizeof data_rows[i].y);
         struct qr_dataset data = {.n_samples = 4,
                                   .n_train = 3,
                                   .n_columns = is_wide ? 2 : 4,
-                                  .n_outputs = is_wide ? of_wide[w].n_outputs : 1,
+                                  .n_outputs = is_wide ? wide_rows[w].n_outputs : 1,
                                   .y = y,
-                                  .names = !is_wide && of_data[i].named ? names : NULL,
-                                  .label_for_all = is_wide && of_wide[w].for_all};
-        const char *want = is_wide ? of_wide[w].doubt : of_data[i].doubt;
-        CHECK(qr_job_parse(qr_bytes_of_string(is_wide ? of_wide[w].job : of_data[i].job),
+                                  .names = !is_wide && data_rows[i].named ? names : NULL,
+                                  .label_for_all = is_wide && wide_rows[w].for_all};
+        const char *want = is_wide ? wide_rows[w].warning : data_rows[i].warning;
+        CHECK(qr_job_parse(qr_bytes_of_string(is_wide ? wide_rows[w].job : data_rows[i].job),
                            "the test", &job, &err) == QR_OK,
               "row %zu: %s", i, err.msg);
         if (!job) continue;
         struct qr_job_warnings d;
         struct qr_buf inputs = {0};
         qr_job_warnings(job, &data, &d);
-        bool said = false;
-        for (size_t k = 0; want && k < d.n; k++) said |= strstr(d.sentence[k], want) != NULL;
-        CHECK(want ? said : d.n == 0, "row %zu: %zu, %s", i, d.n, d.n ? d.sentence[0] : "");
+        bool found = false;
+        for (size_t k = 0; want && k < d.n; k++) found |= strstr(d.sentence[k], want) != NULL;
+        CHECK(want ? found : d.n == 0, "row %zu: %zu, %s", i, d.n, d.n ? d.sentence[0] : "");
         qr_job_put_inputs(job, &data, &inputs);
-        if (!is_wide && of_data[i].inputs)
-            CHECK(strcmp(qr_buf_string(&inputs), of_data[i].inputs) == 0, "row %zu: %s", i,
+        if (!is_wide && data_rows[i].inputs)
+            CHECK(strcmp(qr_buf_string(&inputs), data_rows[i].inputs) == 0, "row %zu: %s", i,
                   qr_buf_string(&inputs));
         qr_buf_free(&inputs);
         qr_job_warnings_fini(&d);
@@ -241,7 +241,7 @@ static void test_data_warnings(void) {
     }
 }
 
-/* Where expectation values lie: the ends, by hand. */
+/* Bounds of expectation values, computed by hand. */
 static void bounds(void) {
     static const struct {
         const char *text;
@@ -251,12 +251,12 @@ static void bounds(void) {
         {"0.5 + 0.5*Z0", 0, 1},
         {"2 - 3*X0 Y1", -1, 5},
         {"0.5*Z0 + 0.25*Z1 - 0.25*Z2", -1, 1},
-        /* how probable one outcome is, each qubit in a basis of its own */
+        /* the probability of one outcome, each qubit in a basis of its own */
         {"0.25 + 0.25*Z0 - 0.25*X1 - 0.25*Z0 X1", 0, 1},
         {"0.25 + 0.25*Y0 + 0.25*Y5 + 0.25*Y0 Y5", 0, 1},
-        /* signs that cannot all be met at once */
+        /* signs that cannot all hold at once */
         {"Z0 Z1 + Z1 Z2 + Z0 Z2", -1, 3},
-        /* bases that differ: a vector of Bloch's, and Bell's state */
+        /* different bases: a Bloch vector and a Bell state */
         {"0.5 + 0.3*X0 + 0.4*Z0", 0, 1},
         {"0.6*X0 + 0.8*Y0", -1, 1},
         {"X0 + Y0 + Z0", -1.7320508075688772, 1.7320508075688772},
@@ -264,7 +264,7 @@ static void bounds(void) {
         {"X0 X1 + Y0 Y1 + Z0 Z1", -3, 1},
         {"X0 Y1 - Y0 X1", -2, 2},
         {"X0 X1 X2 + Z0 + Z1 + Z2", -3.1622776601683795, 3.1622776601683795},
-        /* whose squares are no numbers */
+        /* squares that overflow or underflow */
         {"6e199*X0 + 8e199*Y0", -1e200, 1e200},
         {"6e-201*X0 + 8e-201*Y0", -1e-200, 1e-200},
     };

@@ -1,4 +1,4 @@
-/* What a job's data, model and weights are checked for before anything runs. */
+/* Checks of a job's labels before training. */
 #include <unistd.h>
 
 #include "base/file.h"
@@ -6,7 +6,7 @@
 #include "job/workload.h"
 #include "tests/t.h"
 
-/* Loads one dense unit over a CSV of these labels. more: of the data's keys, or NULL. */
+/* Loads one dense unit with a CSV of these labels. more: further keys of data, or NULL. */
 static enum qr_code load_more(const char *dir, const char *labels, const char *loss,
                               const char *more, struct qr_err *err) {
     qr_auto(qr_free_p) char *url = qr_path_join(dir, "data.csv");
@@ -50,7 +50,8 @@ int main(void) {
           "%s", err.msg);
     CHECK(load(dir, "1 0 1", "mse", &err) == QR_DATA_LOSS && strstr(err.msg, "binary_accuracy"),
           "%s", err.msg);
-    for (int seed = 1; seed < 4; seed++) { /* a row of the file, wherever the sample is now */
+    for (int seed = 1; seed < 4;
+         seed++) { /* the error names the row of the file, also after a shuffle */
         char more[80];
         snprintf(more, sizeof more, ", \"train_fraction\": 0.5, \"shuffle_split\": %d", seed);
         CHECK(load_more(dir, "1 -1 1 1 -1 1 7 -1 1", "hinge", more, &err) == QR_DATA_LOSS &&
