@@ -1,5 +1,5 @@
-/* Questions of DNS in forms that a cache keeps apart, and the addresses in their answers: bytes
- * written by hand from RFC 1035, and the C library's reader beside ours. */
+/* DNS queries in forms that a cache keeps apart, and the addresses in their responses: bytes
+ * written by hand from RFC 1035, queries checked by the C library's parser. */
 #include <arpa/nameser.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 static const char pod[] = "w1.ring.default.svc.cluster.local";
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static struct qr_dns_form form_of(int64_t number) {
     int64_t ret_number;
@@ -22,18 +22,18 @@ static void test_forms(void) {
     const int64_t first = INT64_C(1795000000) * QR_SECOND / QR_DNS_FORM_NS;
     for (int64_t k = first; k < first + QR_DNS_FORMS; k++) {
         struct qr_dns_form a = form_of(k);
-        CHECK(a.srv || a.dnssec_ok || a.checking_disabled, "that is everybody's question");
+        CHECK(a.srv || a.dnssec_ok || a.checking_disabled, "that is the plain query");
         CHECK(a.srv != form_of(k + 1).srv || k % QR_DNS_FORMS == QR_DNS_FORMS - 1);
         for (int64_t j = k + 1; j < k + QR_DNS_FORMS; j++) {
             struct qr_dns_form b = form_of(j);
             CHECK(a.srv != b.srv || a.dnssec_ok != b.dnssec_ok ||
                       a.checking_disabled != b.checking_disabled,
-                  "asked again within a round");
+                  "a form repeats within a round");
         }
         struct qr_dns_form again = form_of(k + QR_DNS_FORMS);
         CHECK(memcmp(&a, &again, sizeof a) == 0);
     }
-    /* what is remembered for half a minute is forgotten when its form comes again */
+    /* An answer that is cached for half a minute has expired when its form comes again. */
     CHECK((QR_DNS_FORMS - 1) * QR_DNS_FORM_NS < 30 * QR_SECOND &&
           QR_DNS_FORMS * QR_DNS_FORM_NS > 30 * QR_SECOND);
 }
@@ -77,7 +77,7 @@ static void test_names(void) {
           qr_dns_question(most, false, "w1.ring", 1, bytes));
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static uint8_t answer[1024];
 static size_t n_answer;
@@ -88,13 +88,13 @@ static void put(const void *p, size_t n) {
 }
 static void put16(unsigned v) { put((uint8_t[]){(uint8_t)(v >> 8), (uint8_t)v}, 2); }
 static void head(unsigned flags, unsigned answers, unsigned more) {
-    static const char name[] = "\2w1\4ring\7default\3svc\7cluster\5local"; /* and its 0 */
+    static const char name[] = "\2w1\4ring\7default\3svc\7cluster\5local"; /* with its final 0 */
     n_answer = 0;
     put16(7), put16(flags), put16(1), put16(answers), put16(0), put16(more);
     put(name, sizeof name);
     put16(ns_t_a), put16(ns_c_in);
 }
-/* name: NULL for the one that was asked for, else labels */
+/* name: labels; NULL: the name of the query */
 static void record(const char *name, unsigned type, const void *data, size_t n) {
     if (name) put(name, strlen(name) + 1);
     else put16(0xc00c);
@@ -102,13 +102,13 @@ static void record(const char *name, unsigned type, const void *data, size_t n) 
     put(data, n);
 }
 static void a(const char *name, const char *ip4) { record(name, ns_t_a, ip4, 4); }
-static const char node[] = "\12\0\0\7", there[] = "\12\0\0\10", loop[] = "\177\0\0\1";
+static const char node[] = "\12\0\0\7", other_node[] = "\12\0\0\10", loop[] = "\177\0\0\1";
 
 static void check_found(const char *what, const char *ip) {
     char found[QR_IP_BYTES] = "";
     bool is = qr_dns_answer(answer, n_answer, found);
     CHECK(is == (ip != NULL) && (!ip || strcmp(found, ip) == 0), "%s: %d, %s", what, is, found);
-    /* cut anywhere: nothing is read that is not there, and nothing is made up */
+    /* Truncated anywhere: no read beyond the end, and no other address. */
     for (size_t n = 0; n < n_answer; n++) {
         uint8_t *cut = malloc(n ? n : 1);
         memcpy(cut, answer, n);
@@ -121,40 +121,40 @@ static void test_addresses(void) {
     head(0x8180, 1, 0), a(NULL, node);
     check_found("an address", "10.0.0.7");
     head(0x8183, 1, 0), a(NULL, node);
-    check_found("there is no such name", NULL);
+    check_found("no such name", NULL);
     head(0x8182, 1, 0), a(NULL, node);
-    check_found("the server failed", NULL);
+    check_found("server failure", NULL);
     head(0x0100, 1, 0), a(NULL, node);
-    check_found("a question", NULL);
+    check_found("a query", NULL);
     head(0x8180, 0, 0);
-    check_found("nothing of that type", NULL);
-    head(0x8180, 2, 0), a(NULL, loop), a(NULL, there);
-    check_found("the first that means the same elsewhere", "10.0.0.8");
-    head(0x8180, 2, 0), record(NULL, ns_t_cname, "\1b", 3), a("\1b", there);
+    check_found("no record of that type", NULL);
+    head(0x8180, 2, 0), a(NULL, loop), a(NULL, other_node);
+    check_found("the first address that other machines can use", "10.0.0.8");
+    head(0x8180, 2, 0), record(NULL, ns_t_cname, "\1b", 3), a("\1b", other_node);
     check_found("an alias", "10.0.0.8");
     head(0x8180, 1, 0), record(NULL, ns_t_a, node, 3);
     check_found("an address of three bytes", NULL);
     head(0x8180, 1, 0), record(NULL, ns_t_aaaa, "\375\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1", 16);
     check_found("IPv6", "fd00::1");
     head(0x8180, 1, 0), record(NULL, ns_t_aaaa, "\376\200\0\0\0\0\0\0\0\0\0\0\0\0\0\1", 16);
-    check_found("of a link", NULL);
+    check_found("a link-local address", NULL);
 }
 
 static void test_services(void) {
     static const char to_itself[] = "\0\0\0\144\10\256\300\14", to_other[] = "\0\0\0\144\10\256\1W";
     head(0x8180, 1, 1), record(NULL, ns_t_srv, to_itself, 8), a(NULL, node);
-    check_found("as a cluster's DNS says it", "10.0.0.7");
+    check_found("as a cluster's DNS answers", "10.0.0.7");
     head(0x8180, 1, 2), record(NULL, ns_t_srv, to_other, sizeof to_other), a("\1v", node),
-        a("\1w", there);
-    check_found("the target's, in other letters, not another's", "10.0.0.8");
+        a("\1w", other_node);
+    check_found("the target's address, in other case, and not another host's", "10.0.0.8");
     head(0x8180, 0, 1), a(NULL, node);
-    check_found("beside nothing", NULL);
+    check_found("an additional record without an answer", NULL);
     head(0x8180, 1, 1), record(NULL, ns_t_srv, to_itself, 6), a(NULL, node);
-    check_found("without a target", NULL);
+    check_found("a service without a target", NULL);
     head(0x8180, 1, 1), record(NULL, ns_t_srv, "\0\0\0\144\10\256\377\377", 8), a(NULL, node);
     check_found("a target beyond the end", NULL);
     head(0x8180, 1, 0), record(NULL, ns_t_srv, to_itself, 8);
-    check_found("without its address", NULL);
+    check_found("a target without an address", NULL);
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
-/* The memory file between the certificate files and gRPC: each of its calls fails once, at the
+/* The memory file between the certificate files and gRPC: each of its system calls fails, at the
  * start and at a renewal. */
-#undef _FORTIFY_SOURCE /* its inline forms would be in the way */
+#undef _FORTIFY_SOURCE /* Its inline functions would bypass the replacements below. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,11 +12,11 @@
 #include "tests/tls.h"
 
 static _Atomic(const char *) failing; /* the call that fails; NULL: none */
-static atomic_int times;              /* so often */
+static atomic_int failures_left;      /* how many of its next calls fail */
 static bool fails(const char *call) {
     const char *now = failing;
-    if (!now || strcmp(now, call) != 0 || times <= 0) return false;
-    times--;
+    if (!now || strcmp(now, call) != 0 || failures_left <= 0) return false;
+    failures_left--;
     errno = EMFILE;
     return true;
 }
@@ -46,7 +46,7 @@ ssize_t write(int fd, const void *p, size_t n) {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char lines[4096];
-static void take_line(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static void keep_line(void *ctx, enum qr_log_level level, const char *module, const char *message) {
     (void)ctx;
     (void)level;
     (void)module;
@@ -55,7 +55,7 @@ static void take_line(void *ctx, enum qr_log_level level, const char *module, co
     snprintf(lines + n, sizeof lines - n, "%s\n", message);
     pthread_mutex_unlock(&lock);
 }
-static const struct qr_log a_log = {.level = QR_LOG_DEBUG, .write = take_line};
+static const struct qr_log a_log = {.level = QR_LOG_DEBUG, .write = keep_line};
 static unsigned count(const char *words) {
     unsigned n = 0;
     pthread_mutex_lock(&lock);
@@ -76,11 +76,11 @@ static void test_start(const struct tls_dir *d) {
     for (size_t i = 0; i < COUNT(calls); i++) {
         struct qr_link_tls *tls = NULL;
         struct qr_err err = {0};
-        times = 1;
+        failures_left = 1;
         failing = calls[i];
         enum qr_code code = qr_link_tls_new(&o, &tls, &err);
         failing = NULL;
-        CHECK(code != QR_OK && !tls && times == 0, "%s", calls[i]);
+        CHECK(code != QR_OK && !tls && failures_left == 0, "%s", calls[i]);
         CHECK(strstr(err.msg, "Too many open files") &&
                   strstr(err.msg, strcmp(calls[i], "access") == 0 ? "needs /proc" : "memory file"),
               "%s: %s", calls[i], err.msg);
@@ -88,18 +88,18 @@ static void test_start(const struct tls_dir *d) {
     }
 }
 
-/* Logged once, tried again, used. */
+/* A failure is logged once and retried until the pair is used. */
 static void test_renewal(const struct tls_dir *d, const struct qr_certificate_set *sets[2]) {
     static const char *const calls[] = {"memfd_create", "write", "futimens", "dup3"};
     struct qr_link_tls *tls = tls_open_at(d, &qr_clock_wall, &a_log);
     for (size_t i = 0; i < COUNT(calls); i++) {
         lines[0] = 0;
-        times = 2;
+        failures_left = 2;
         failing = calls[i];
         tls_dir_put(d, sets[i % 2]);
         CHECK(until_logged("using the renewed certificate"), "%s: %s", calls[i], lines);
         failing = NULL;
-        CHECK(times == 0 && count("cannot use the renewed certificate yet") == 1, "%s: %s",
+        CHECK(failures_left == 0 && count("cannot use the renewed certificate yet") == 1, "%s: %s",
               calls[i], lines);
     }
     qr_link_tls_free(tls);

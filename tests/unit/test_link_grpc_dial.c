@@ -1,5 +1,6 @@
-/* Who answers a dial and then says nothing: a peer whose node went in the middle, or a stranger. It
- * must not be waited for beyond a bound, since the right one may have come back elsewhere. */
+/* Dials to a peer that accepts the connection and then sends nothing: one whose node failed, or
+ * another program. The wait for it has a bound, since the right peer may have restarted
+ * elsewhere. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -9,18 +10,19 @@
 #include "tests/t.h"
 
 enum { HELD = 64 };
-struct mute {
-    bool greets; /* shakes hands first: an HTTP/2 connection is then there, and no stream on it */
+struct silent_peer {
+    bool greets; /* sends HTTP/2 settings: there is a connection, but no stream */
     int listener, held[HELD];
     unsigned n;
 };
 
-static unsigned open_mute(struct mute *m, bool greets) {
+static unsigned open_silent_peer(struct silent_peer *m, bool greets) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     int yes = 1;
-    *m = (struct mute){.greets = greets,
-                       .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    *m = (struct silent_peer){.greets = greets,
+                              .listener =
+                                  socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     setsockopt(m->listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     CHECK(bind(m->listener, (const struct sockaddr *)&a, sizeof a) == 0 &&
           listen(m->listener, HELD) == 0 &&
@@ -28,7 +30,7 @@ static unsigned open_mute(struct mute *m, bool greets) {
     return ntohs(a.sin_port);
 }
 
-static void take_calls(struct mute *m) {
+static void accept_connections(struct silent_peer *m) {
     static const uint8_t settings[9] = {[3] = 4};
     int fd = m->n < HELD ? accept4(m->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
     if (fd < 0) return;
@@ -36,10 +38,10 @@ static void take_calls(struct mute *m) {
     m->held[m->n++] = fd;
 }
 
-static bool up_within(struct qr_link *const *links, unsigned n, struct mute *m, int64_t ns) {
+static bool up_within(struct qr_link *const *links, unsigned n, struct silent_peer *m, int64_t ns) {
     int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + ns;
     for (int64_t now_ns; (now_ns = qr_now_ns(&qr_clock_monotonic)) < end_ns;) {
-        if (m) take_calls(m);
+        if (m) accept_connections(m);
         for (unsigned i = 0; i < n; i++) {
             struct qr_link_event e;
             links[i]->ops->poll(links[i], now_ns + QR_MS, &e);
@@ -49,46 +51,46 @@ static bool up_within(struct qr_link *const *links, unsigned n, struct mute *m, 
     return false;
 }
 
-/* It holds what it took when the right one listens at its address. */
-static void test_mute(bool greets, int64_t bound_ns) {
-    struct mute m;
+/* The silent peer keeps its connections while the right one listens at its address. */
+static void test_silent_peer(bool greets, int64_t bound_ns) {
+    struct silent_peer m;
     struct qr_err err = {0};
     char address[64];
-    unsigned port = open_mute(&m, greets), bound;
+    unsigned port = open_silent_peer(&m, greets), bound;
     struct qr_link *links[] = {qr_link_grpc_new_with_acceptor(&qr_clock_monotonic, NULL, NULL),
                                qr_link_grpc_new_with_acceptor(&qr_clock_monotonic, NULL, NULL)};
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
     links[0]->ops->dial(links[0], 7, address);
-    CHECK(!up_within(links, 1, &m, 2 * QR_SECOND), "who says nothing is no peer");
-    CHECK(m.n > 0, "nobody called");
+    CHECK(!up_within(links, 1, &m, 2 * QR_SECOND), "a silent peer is not up");
+    CHECK(m.n > 0, "no connection");
     close(m.listener);
     CHECK(links[1]->ops->listen(links[1], address, &bound, &err) == QR_OK, "%s", err.msg);
-    CHECK(up_within(links, 2, NULL, bound_ns), "%s: not within %lld s", greets ? "greets" : "mute",
-          (long long)(bound_ns / QR_SECOND));
+    CHECK(up_within(links, 2, NULL, bound_ns), "%s: not within %lld s",
+          greets ? "settings" : "silent", (long long)(bound_ns / QR_SECOND));
     for (unsigned i = 0; i < m.n; i++) close(m.held[i]);
     for (size_t i = 0; i < COUNT(links); i++) links[i]->ops->free(links[i]);
 }
 
-/* The time, until it is `stops`. */
+/* The monotonic time, but at most *stops. */
 static int64_t clock_that_stops(void *stops) {
     int64_t now_ns = qr_now_ns(&qr_clock_monotonic), stops_ns = *(int64_t *)stops;
     return now_ns < stops_ns ? now_ns : stops_ns;
 }
 
-/* Before the first success attempts count until they end, after 3 s: a machine that is slow for all
- * must not get more of them. The link never sees more than 2.5 s. */
+/* Before the first success an attempt counts until it ends, after 3 s, so that a machine that is
+ * slow does not get more attempts. The link's clock stops at 2.5 s. */
 static void test_few_at_once(void) {
-    struct mute m;
+    struct silent_peer m;
     char address[64];
     int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + 3 * QR_SECOND,
             stops_ns = end_ns - QR_SECOND / 2;
     const struct qr_clock clock = {clock_that_stops, &stops_ns};
     struct qr_link *l = qr_link_grpc_new_with_acceptor(&clock, NULL, NULL);
-    snprintf(address, sizeof address, "127.0.0.1:%u", open_mute(&m, false));
+    snprintf(address, sizeof address, "127.0.0.1:%u", open_silent_peer(&m, false));
     for (uint32_t tag = 0; tag < 20; tag++) l->ops->dial(l, tag, address);
     while (qr_now_ns(&qr_clock_monotonic) < end_ns) {
         struct qr_link_event e;
-        take_calls(&m);
+        accept_connections(&m);
         l->ops->poll(l, qr_now_ns(&clock), &e);
         usleep(1000);
     }
@@ -102,7 +104,7 @@ static void test_few_at_once(void) {
 int main(void) {
     setenv("GRPC_POLL_STRATEGY", "poll", 1);
     test_few_at_once();
-    test_mute(false, 3 * QR_SECOND);
-    test_mute(true, 12 * QR_SECOND);
+    test_silent_peer(false, 3 * QR_SECOND);
+    test_silent_peer(true, 12 * QR_SECOND);
     return t_end();
 }

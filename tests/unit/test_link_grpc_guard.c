@@ -1,5 +1,5 @@
-/* A connection is known by both its ends: one that comes from the same far port to another port of
- * this process changes nothing for it. */
+/* A connection is identified by both its ends: another one from the same remote port to another
+ * local port must not affect it. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include "tests/t.h"
 
 enum { PORTS = 2 };
-static atomic_bool over;
+static atomic_bool stopping;
 
 static struct sockaddr_in loopback(unsigned port) {
     return (struct sockaddr_in){.sin_family = AF_INET,
@@ -20,32 +20,33 @@ static struct sockaddr_in loopback(unsigned port) {
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-/* From this port, which may have other connections; 0: any. It is told. */
+/* Connects from *port, which may have other connections; 0: from any, and *port gets it. */
 static int connect_from(unsigned *port, unsigned to) {
-    struct sockaddr_in near = loopback(*port), far = loopback(to);
-    socklen_t n = sizeof near;
+    struct sockaddr_in local = loopback(*port), remote = loopback(to);
+    socklen_t n = sizeof local;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
     CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0);
-    CHECK(bind(fd, (struct sockaddr *)&near, sizeof near) == 0, "%m");
-    CHECK(connect(fd, (struct sockaddr *)&far, sizeof far) == 0, "%m");
-    CHECK(getsockname(fd, (struct sockaddr *)&near, &n) == 0);
-    *port = ntohs(near.sin_port);
+    CHECK(bind(fd, (struct sockaddr *)&local, sizeof local) == 0, "%m");
+    CHECK(connect(fd, (struct sockaddr *)&remote, sizeof remote) == 0, "%m");
+    CHECK(getsockname(fd, (struct sockaddr *)&local, &n) == 0);
+    *port = ntohs(local.sin_port);
     return fd;
 }
 
-/* Passes on what its two sockets have, until one is closed. */
+/* Copies between the two sockets until one is closed. */
 static void *relay(void *ctx) {
     const int *fd = ctx;
     struct pollfd p[2] = {{.fd = fd[0], .events = POLLIN}, {.fd = fd[1], .events = POLLIN}};
-    static char room[64 << 10];
-    while (!atomic_load(&over)) {
+    static char buffer[64 << 10];
+    while (!atomic_load(&stopping)) {
         poll(p, 2, 10);
         for (int i = 0; i < 2; i++) {
             if (!p[i].revents) continue;
-            ssize_t n = read(fd[i], room, sizeof room);
+            ssize_t n = read(fd[i], buffer, sizeof buffer);
             if (n <= 0) return NULL;
             for (ssize_t at = 0, k; at < n; at += k)
-                if ((k = send(fd[!i], room + at, (size_t)(n - at), MSG_NOSIGNAL)) <= 0) return NULL;
+                if ((k = send(fd[!i], buffer + at, (size_t)(n - at), MSG_NOSIGNAL)) <= 0)
+                    return NULL;
         }
     }
     return NULL;
@@ -60,7 +61,7 @@ int main(void) {
         CHECK(server[i]->ops->listen(server[i], "127.0.0.1:0", &port[i], &err) == QR_OK, "%s",
               err.msg);
     }
-    /* the client dials the relay, which has a far port of its own choice */
+    /* The client dials the relay, whose remote port the test knows. */
     struct sockaddr_in at = loopback(0);
     socklen_t n = sizeof at;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -70,13 +71,13 @@ int main(void) {
     snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(at.sin_port));
     client->ops->dial(client, 1, address);
     uint32_t conn = 0;
-    int fd[2] = {-1, -1}, double_fd = -1;
+    int fd[2] = {-1, -1}, second_fd = -1;
     pthread_t thread;
     static uint8_t body[100 << 10];
-    int64_t had_cut = qr_counter_value(QR_LINK_CUT), end_ns = 0;
-    int64_t late_ns = qr_now_ns(&qr_clock_monotonic) + 60 * QR_SECOND;
+    int64_t cuts_before = qr_counter_value(QR_LINK_CUT), end_ns = 0;
+    int64_t deadline_ns = qr_now_ns(&qr_clock_monotonic) + 60 * QR_SECOND;
     while ((!end_ns || qr_now_ns(&qr_clock_monotonic) < end_ns) && !downs &&
-           qr_now_ns(&qr_clock_monotonic) < late_ns) {
+           qr_now_ns(&qr_clock_monotonic) < deadline_ns) {
         struct qr_link *all[] = {server[0], server[1], client};
         struct pollfd p = {.fd = listener, .events = POLLIN};
         if (fd[0] < 0 && poll(&p, 1, 0) == 1) {
@@ -93,18 +94,18 @@ int main(void) {
         }
         if (conn)
             client->ops->send(client, conn, qr_bytes_of(body, sizeof body), qr_bytes_of(body, 0));
-        if (received >= 100 && double_fd < 0) { /* 10 MB */
-            double_fd = connect_from(&from, port[1]);
-            end_ns = qr_now_ns(&qr_clock_monotonic) + QR_SECOND; /* 40 looks */
+        if (received >= 100 && second_fd < 0) { /* 10 MB */
+            second_fd = connect_from(&from, port[1]);
+            end_ns = qr_now_ns(&qr_clock_monotonic) + QR_SECOND; /* enough checks */
         }
     }
-    CHECK(end_ns && !downs && qr_counter_value(QR_LINK_CUT) == had_cut,
-          "%u messages, then a double of its far port: %u down, %lld cut", received, downs,
-          (long long)(qr_counter_value(QR_LINK_CUT) - had_cut));
-    atomic_store(&over, true);
+    CHECK(end_ns && !downs && qr_counter_value(QR_LINK_CUT) == cuts_before,
+          "%u messages, then another connection from its remote port: %u down, %lld cut", received,
+          downs, (long long)(qr_counter_value(QR_LINK_CUT) - cuts_before));
+    atomic_store(&stopping, true);
     pthread_join(thread, NULL);
     for (int i = 0; i < 2; i++) close(fd[i]);
-    close(double_fd);
+    close(second_fd);
     close(listener);
     client->ops->hang_up(client, 1);
     client->ops->free(client);

@@ -1,9 +1,8 @@
-/* What a peer can cost that means harm, with a certificate of the job and without: memory stays
- * bounded, and a connection beside it loses nothing.
+/* Hostile peers, with a certificate of the job and without: memory stays bounded, and a good
+ * connection at the same link loses nothing.
  *
- * The harm comes from a child process, forked before gRPC starts here; the link that it meets, and
- * the good connection, are this process'.
- */
+ * A child process, forked before gRPC starts, attacks; the attacked link and the good connection
+ * are in this process. */
 #include <arpa/inet.h>
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
@@ -29,9 +28,9 @@ enum harm {
     OVERSIZE,
     STREAMS,
     METADATA,
-    DEAF,
-    BY_HAND,
-    IDLE = BY_HAND,
+    NOT_READING,
+    RAW,
+    IDLE = RAW,
     GARBAGE,
     RESET_STORM,
     RAPID_RESET,
@@ -41,8 +40,8 @@ enum harm {
 static const char *const harm_name[HARMS] = {"a message of 256 MB",
                                              "300 streams",
                                              "1 MB of metadata",
-                                             "a reader that does not read",
-                                             "1000 connections that say nothing",
+                                             "a peer that does not read",
+                                             "1000 idle connections",
                                              "garbage where TLS should begin",
                                              "300 connections that are reset",
                                              "10000 streams opened and reset",
@@ -108,7 +107,7 @@ static void oversize(struct hostile *h) {
 static void many_streams(struct hostile *h) {
     struct hostile all[8] = {0};
     open_call(h, "", "", 0);
-    /* those that wait for their turn take memory on this side alone */
+    /* Queued streams take memory only in the child. */
     for (int i = 0; i < MANY; i++) {
         struct hostile *one = &all[i % 8];
         *one = *h;
@@ -116,7 +115,7 @@ static void many_streams(struct hostile *h) {
         turn(one, 1);
     }
 }
-static void by_grpc(enum harm what, const char *address, const struct qr_link_tls *tls) {
+static void attack_by_grpc(enum harm what, const char *address, const struct qr_link_tls *tls) {
     struct hostile h = {.channel = link_grpc_channel(address, tls, true, 1000),
                         .cq = grpc_completion_queue_create_for_next(NULL)};
     static char metadata[1 << 20];
@@ -140,7 +139,7 @@ static void reset(int fd) {
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     close(fd);
 }
-/* HTTP/2 by hand: a stream's headers, and its reset, over and over (CVE-2023-44487). */
+/* Raw HTTP/2: a stream's headers and its reset, repeated (CVE-2023-44487). */
 static void rapid_reset(int fd, bool resets) {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
     static const uint8_t headers[] = {
@@ -162,7 +161,7 @@ static void rapid_reset(int fd, bool resets) {
         while (recv(fd, sink, sizeof sink, MSG_DONTWAIT) > 0) continue;
     }
 }
-static void by_hand(enum harm what, const char *address) {
+static void attack_raw(enum harm what, const char *address) {
     static const char request[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     int fd[IDLE_CONNECTIONS];
     uint8_t noise[5000];
@@ -178,7 +177,7 @@ static void by_hand(enum harm what, const char *address) {
     if (what >= RAPID_RESET) rapid_reset(connect_raw(address), what == RAPID_RESET);
     qr_sleep_ns(200 * QR_MS);
 }
-struct told {
+struct target {
     char address[64];
     struct tls_dir dir;
 };
@@ -193,13 +192,13 @@ static pid_t start_harm(enum harm what, int *ret_to) {
         return pid;
     }
     close(p[1]);
-    struct told told;
-    if (read(p[0], &told, sizeof told) != (ssize_t)sizeof told) _exit(1);
-    if (what < BY_HAND) {
+    struct target target;
+    if (read(p[0], &target, sizeof target) != (ssize_t)sizeof target) _exit(1);
+    if (what < RAW) {
         grpc_init();
-        by_grpc(what, told.address, tls_open(&told.dir));
+        attack_by_grpc(what, target.address, tls_open(&target.dir));
     } else {
-        by_hand(what, told.address);
+        attack_raw(what, target.address);
     }
     _exit(0);
 }
@@ -222,10 +221,10 @@ static void forget_peak(void) {
     fclose(f);
 }
 struct good {
-    bool talks;
+    bool floods;
     struct qr_link *server, *client;
     uint32_t client_conn, server_conn;
-    unsigned sent, received, downs, oversized, strangers;
+    unsigned sent, received, downs, oversized, hostile_ups;
 };
 static void turn_good(struct good *g) {
     struct qr_link *both[] = {g->server, g->client};
@@ -234,14 +233,14 @@ static void turn_good(struct good *g) {
         struct qr_link_event e;
         both[i]->ops->poll(both[i], qr_now_ns(&qr_clock_monotonic) + QR_MS, &e);
         if (e.kind == QR_LINK_UP && i == 1) g->client_conn = e.conn;
-        if (e.kind == QR_LINK_UP && i == 0 && g->server_conn) g->strangers++;
+        if (e.kind == QR_LINK_UP && i == 0 && g->server_conn) g->hostile_ups++;
         if (e.kind == QR_LINK_UP && i == 0 && !g->server_conn) g->server_conn = e.conn;
         if (e.kind == QR_LINK_DOWN && i == 1) g->downs++;
         if (e.kind == QR_LINK_MESSAGE && e.message.n > QR_LINK_MAX_MESSAGE) g->oversized++;
-        /* the hostile send other lengths */
+        /* Messages of the attacker have other lengths. */
         if (e.kind == QR_LINK_MESSAGE && i == 0 && e.message.n == sizeof head) g->received++;
-        /* a full queue for whoever came */
-        if (e.kind == QR_LINK_UP && i == 0 && e.conn != g->server_conn && g->talks)
+        /* Fill the queue of the attacker's connection. */
+        if (e.kind == QR_LINK_UP && i == 0 && e.conn != g->server_conn && g->floods)
             for (int k = 0; k < 64; k++) {
                 static uint8_t body[100 << 10];
                 g->server->ops->send(g->server, e.conn, qr_bytes_of(body, sizeof body),
@@ -254,8 +253,8 @@ static void turn_good(struct good *g) {
                              qr_bytes_of(head, 0)))
         g->sent++;
 }
-/* gRPC 1.51 stops listening for good when descriptors run out: a worker takes as many as it may
- * have, and so does this. */
+/* gRPC 1.51 stops listening for good when descriptors run out. Raise the limit, as a worker
+ * does. */
 static void many_descriptors(void) {
     struct rlimit r;
     getrlimit(RLIMIT_NOFILE, &r);
@@ -279,9 +278,9 @@ static void close_good(struct good *g) {
     g->client->ops->free(g->client);
     g->server->ops->free(g->server);
 }
-/* Who comes after it. */
-static void come_late(struct good *g, const struct qr_link_tls *tls, const char *address,
-                      const char *what) {
+/* A peer that connects after the attack. */
+static void connect_late(struct good *g, const struct qr_link_tls *tls, const char *address,
+                         const char *what) {
     struct qr_link *late = qr_link_grpc_new(&qr_clock_monotonic, tls);
     struct qr_link_event e = {.kind = QR_LINK_NOTHING};
     late->ops->dial(late, 2, address);
@@ -289,7 +288,7 @@ static void come_late(struct good *g, const struct qr_link_tls *tls, const char 
         turn_good(g);
         late->ops->poll(late, qr_now_ns(&qr_clock_monotonic) + QR_MS, &e);
     }
-    CHECK(e.kind == QR_LINK_UP, "%s: nobody can connect any more", what);
+    CHECK(e.kind == QR_LINK_UP, "%s: a new peer cannot connect", what);
     late->ops->hang_up(late, 2);
     for (int i = 0; i < 20; i++) {
         turn_good(g);
@@ -297,34 +296,35 @@ static void come_late(struct good *g, const struct qr_link_tls *tls, const char 
     }
     late->ops->free(late);
 }
-static void test_harm(struct good *g, enum harm what, pid_t pid, int to, const struct told *tell,
-                      const struct qr_link_tls *tls) {
+static void test_harm(struct good *g, enum harm what, pid_t pid, int to,
+                      const struct target *target, const struct qr_link_tls *tls) {
     int status = 0;
     int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + 20 * QR_SECOND;
-    g->talks = what == DEAF;
-    g->downs = g->strangers = g->received = 0;
+    g->floods = what == NOT_READING;
+    g->downs = g->hostile_ups = g->received = 0;
     forget_peak();
     long before = rss_kb("VmRSS:");
-    int64_t had_cut = qr_counter_value(QR_LINK_CUT);
-    CHECK(write(to, tell, sizeof *tell) == (ssize_t)sizeof *tell);
+    int64_t cuts_before = qr_counter_value(QR_LINK_CUT);
+    CHECK(write(to, target, sizeof *target) == (ssize_t)sizeof *target);
     close(to);
     while (waitpid(pid, &status, WNOHANG) == 0 && qr_now_ns(&qr_clock_monotonic) < end_ns)
         turn_good(g);
     unsigned had = g->received;
-    come_late(g, tls, tell->address, harm_name[what]);
+    connect_late(g, tls, target->address, harm_name[what]);
     long more = rss_kb("VmHWM:") - before;
-    printf("%s: %ld KB more at most; %u messages beside it, %u strangers were up\n",
-           harm_name[what], more, g->received, g->strangers);
+    printf("%s: %ld KB more at most; %u good messages, %u hostile connections up\n",
+           harm_name[what], more, g->received, g->hostile_ups);
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
     CHECK(more <= (what == IDLE ? IDLE_CONNECTIONS * IDLE_KB : PEER_KB), "%s: %ld KB more",
           harm_name[what], more);
 #endif
     if (what >= RAPID_RESET)
-        CHECK(qr_counter_value(QR_LINK_CUT) > had_cut, "%s: nobody was cut", harm_name[what]);
+        CHECK(qr_counter_value(QR_LINK_CUT) > cuts_before, "%s: no connection was cut",
+              harm_name[what]);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: the child: %d", harm_name[what],
           status);
-    /* What is over the quota is taken from any connection: it comes back by itself, and the group
-     * goes on with the same bits. */
+    /* Exceeding the quota can cut any connection: it is dialed again, and the group continues with
+     * the same bits. */
     CHECK(g->downs <= (what == OVERSIZE) && g->received > had && g->oversized == 0,
           "%s: %u down, %u then %u, %u oversized", harm_name[what], g->downs, had, g->received,
           g->oversized);
@@ -338,19 +338,19 @@ int main(void) {
     for (int i = 0; i < HARMS; i++) pid[i] = start_harm((enum harm)i, &to[i]);
     const struct qr_certificate_request o = tls_order("hostile");
     struct qr_certificate_set set = tls_make(&o);
-    struct told tell = {.dir = tls_dir_new()};
-    tls_dir_put(&tell.dir, &set);
+    struct target target = {.dir = tls_dir_new()};
+    tls_dir_put(&target.dir, &set);
     qr_certificate_wipe(&set);
-    struct qr_link_tls *tls = tls_open(&tell.dir);
+    struct qr_link_tls *tls = tls_open(&target.dir);
     struct good g;
-    open_good(&g, tls, tell.address);
-    for (int i = 0; i < RAPID_RESET; i++) test_harm(&g, (enum harm)i, pid[i], to[i], &tell, tls);
+    open_good(&g, tls, target.address);
+    for (int i = 0; i < RAPID_RESET; i++) test_harm(&g, (enum harm)i, pid[i], to[i], &target, tls);
     close_good(&g);
-    open_good(&g, NULL, tell.address); /* by hand, without TLS */
+    open_good(&g, NULL, target.address); /* raw HTTP/2, without TLS */
     for (int i = RAPID_RESET; i < HARMS; i++)
-        test_harm(&g, (enum harm)i, pid[i], to[i], &tell, NULL);
+        test_harm(&g, (enum harm)i, pid[i], to[i], &target, NULL);
     close_good(&g);
     qr_link_tls_free(tls);
-    tls_dir_free(&tell.dir);
+    tls_dir_free(&target.dir);
     return t_end();
 }

@@ -1,8 +1,8 @@
-/* Mutual TLS on the gRPC link: who is taken, who is refused and by which count; rotation under an
- * open and a new connection; what a stranger can cost.
+/* Mutual TLS on the gRPC link: accepted and rejected peers, with the counter of each rejection;
+ * rotation with open and new connections; log lines and memory for peers that fail.
  *
- * Two links of this process, each with files of its own, polled in turn by this thread. What is
- * refused must never be UP on either side. */
+ * Two links of this process, each with files of its own, polled in turn by this thread. A rejected
+ * connection must never be UP on either side. */
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <sys/socket.h>
@@ -21,7 +21,7 @@ struct log_lines {
     unsigned n;
     char last[600];
 };
-static void take_line(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static void keep_line(void *ctx, enum qr_log_level level, const char *module, const char *message) {
     struct log_lines *l = ctx;
     (void)level;
     (void)module;
@@ -29,7 +29,7 @@ static void take_line(void *ctx, enum qr_log_level level, const char *module, co
     snprintf(l->last, sizeof l->last, "%s", message);
 }
 
-/* One end: a folder, credentials from it, a link. */
+/* One end: a directory, credentials from it, a link. */
 struct end {
     struct tls_dir dir;
     struct log_lines lines;
@@ -41,7 +41,7 @@ struct end {
 };
 static void open_end(struct end *e, const struct qr_certificate_set *set,
                      const struct qr_clock *wall) {
-    *e = (struct end){.log = {.level = QR_LOG_DEBUG, .write = take_line}};
+    *e = (struct end){.log = {.level = QR_LOG_DEBUG, .write = keep_line}};
     e->log.ctx = &e->lines;
     if (set) {
         e->dir = tls_dir_new();
@@ -92,32 +92,33 @@ static unsigned listen_on(struct end *e, char ret_address[64]) {
     return port;
 }
 
-/* ---- who is refused ---- */
+/* ---- rejected peers ---- */
 
-/* The caller, or the called with `server_bad`, shows `bad`; the other shows `good`. */
-static void refused(const char *what, const struct qr_certificate_set *good,
-                    const struct qr_certificate_set *bad, bool server_bad, enum qr_counter reason,
-                    const char *words) {
+/* The client, or with `server_bad` the server, presents `bad`; the other one `good`. */
+static void check_rejected(const char *what, const struct qr_certificate_set *good,
+                           const struct qr_certificate_set *bad, bool server_bad,
+                           enum qr_counter reason, const char *words) {
     struct end server, client;
     char address[64];
     int64_t before = qr_counter_value(reason);
     open_end(&server, server_bad ? bad : good, NULL);
     open_end(&client, server_bad ? good : bad, NULL);
-    struct end *judge = server_bad ? &client : &server;
+    struct end *checker = server_bad ? &client : &server;
     listen_on(&server, address);
     client.link->ops->dial(client.link, 1, address);
     CHECK(until_counted(&server, &client, reason, before + 1, 30000), "%s: not counted", what);
     unsigned never = 0;
     until(&server, &client, &never, 1, 100);
-    CHECK(server.ups == 0 && client.ups == 0, "%s: taken (%u, %u)", what, server.ups, client.ups);
-    CHECK(judge->lines.n >= 1 && strstr(judge->lines.last, words), "%s: %u lines, the last: %s",
-          what, judge->lines.n, judge->lines.last);
-    printf("%s: %s\n", what, judge->lines.last);
+    CHECK(server.ups == 0 && client.ups == 0, "%s: accepted (%u, %u)", what, server.ups,
+          client.ups);
+    CHECK(checker->lines.n >= 1 && strstr(checker->lines.last, words), "%s: %u lines, the last: %s",
+          what, checker->lines.n, checker->lines.last);
+    printf("%s: %s\n", what, checker->lines.last);
     close_end(&server);
     close_end(&client);
 }
 
-static void test_refusals(void) {
+static void test_rejected(void) {
     struct qr_certificate_request o = tls_order("job-a");
     struct qr_certificate_set good = tls_make(&o), other_ca = tls_make(&o);
     o.ca = qr_buf_string(&good.ca);
@@ -125,15 +126,18 @@ static void test_refusals(void) {
     struct qr_certificate_request b = o;
     b.job = "job-b";
     struct qr_certificate_set foreign = tls_make(&b);
-    refused("another CA calls", &good, &other_ca, false, QR_TLS_REFUSED_WRONG_CA,
-            "qring://tests/job-a");
-    refused("another CA answers", &good, &other_ca, true, QR_TLS_REFUSED_WRONG_CA, "dialed as");
-    refused("another job of this CA calls", &good, &foreign, false, QR_TLS_REFUSED_FOREIGN_JOB,
-            "qring://tests/job-b");
-    refused("another job of this CA answers", &good, &foreign, true, QR_TLS_REFUSED_FOREIGN_JOB,
-            "qring://tests/job-b");
-    refused("plaintext calls", &good, NULL, false, QR_TLS_REFUSED_PLAINTEXT, "does not use TLS");
-    refused("plaintext answers", &good, NULL, true, QR_TLS_REFUSED_PLAINTEXT, "does not use TLS");
+    check_rejected("client of another CA", &good, &other_ca, false, QR_TLS_REFUSED_WRONG_CA,
+                   "qring://tests/job-a");
+    check_rejected("server of another CA", &good, &other_ca, true, QR_TLS_REFUSED_WRONG_CA,
+                   "dialed as");
+    check_rejected("client of another job", &good, &foreign, false, QR_TLS_REFUSED_FOREIGN_JOB,
+                   "qring://tests/job-b");
+    check_rejected("server of another job", &good, &foreign, true, QR_TLS_REFUSED_FOREIGN_JOB,
+                   "qring://tests/job-b");
+    check_rejected("plaintext client", &good, NULL, false, QR_TLS_REFUSED_PLAINTEXT,
+                   "does not use TLS");
+    check_rejected("plaintext server", &good, NULL, true, QR_TLS_REFUSED_PLAINTEXT,
+                   "does not use TLS");
     qr_certificate_wipe(&good);
     qr_certificate_wipe(&other_ca);
     qr_certificate_wipe(&foreign);
@@ -142,8 +146,9 @@ static void test_refusals(void) {
 /* ---- time ---- */
 
 static int64_t shifted(void *ctx) { return qr_now_ns(&qr_clock_wall) + *(int64_t *)ctx; }
-/* The called one's clock is two hours off, beyond the caller's certificate and within its own. */
-static void refused_by_time(int64_t shift_ns, enum qr_counter reason, const char *words) {
+/* The server's clock is two hours off, outside the validity of the client's certificate and within
+ * that of its own. */
+static void check_rejected_by_time(int64_t shift_ns, enum qr_counter reason, const char *words) {
     struct qr_certificate_request o = tls_order("times");
     const struct qr_clock wall = {shifted, &shift_ns};
     o.not_before_s -= 36000;
@@ -169,7 +174,7 @@ static void refused_by_time(int64_t shift_ns, enum qr_counter reason, const char
     qr_certificate_wipe(&narrow);
 }
 
-/* One line at first, however many come: then ever fewer. */
+/* Many rejections log one line at first. */
 static void test_quiet(void) {
     struct qr_certificate_request o = tls_order("quiet");
     struct qr_certificate_set good = tls_make(&o), bad = tls_make(&o);
@@ -178,7 +183,7 @@ static void test_quiet(void) {
     int64_t before = qr_counter_value(QR_TLS_REFUSED_WRONG_CA);
     open_end(&server, &good, NULL);
     open_end(&client, &bad, NULL);
-    qr_link_tls_free(client.tls); /* its own refusals are not counted here */
+    qr_link_tls_free(client.tls); /* the client's own rejections are not counted here */
     client.link->ops->free(client.link);
     client.tls = tls_open(&client.dir);
     client.link = qr_link_grpc_new(&qr_clock_monotonic, client.tls);
@@ -207,7 +212,7 @@ static void send_one(struct ring *r) {
                                     qr_bytes_of(word, 0)));
     CHECK(until(&r->server, &r->client, &r->server.messages, want, 3000));
 }
-/* Both get these files; once they have been read, somebody new can connect, and the old connection
+/* Both ends get these files; once they are read, a new peer can connect, and the open connection
  * has lost nothing. */
 static void rotate(struct ring *r, const struct qr_certificate_set *set, const char *ca,
                    const char *what) {
@@ -223,7 +228,7 @@ static void rotate(struct ring *r, const struct qr_certificate_set *set, const c
     unsigned ups = r->client.ups;
     r->client.link->ops->dial(r->client.link, 2, r->address);
     CHECK(until(&r->server, &r->client, &r->client.ups, ups + 1, 5000),
-          "%s: nobody new can connect", what);
+          "%s: a new peer cannot connect", what);
     r->client.link->ops->hang_up(r->client.link, 2);
     send_one(r);
     CHECK(r->client.downs == 0, "%s: a connection broke", what);
@@ -247,19 +252,20 @@ static void test_rotation(void) {
     rotate(&r, &renewed, both, "a new certificate of the same CA, and both CAs");
     rotate(&r, &other, both, "a certificate of the other CA");
     rotate(&r, &other, qr_buf_string(&other.ca), "the other CA alone");
-    struct end late; /* with what everybody had at first */
+    struct end late; /* with the first files */
     int64_t before = qr_counter_value(QR_TLS_REFUSED_WRONG_CA);
     open_end(&late, &first, NULL);
     late.link->ops->dial(late.link, 1, r.address);
     CHECK(until_counted(&r.server, &late, QR_TLS_REFUSED_WRONG_CA, before + 1, 30000),
           "the first CA is still trusted");
-    /* Half-written: open connections stay, and the last good CA still refuses the first one. */
+    /* A half-written CA file: open connections stay, and the last valid CA still rejects the first
+     * one. */
     tls_put(r.server.dir.ca, "-----BEGIN CERTIFICATE-----\nhalf a fi");
     unsigned never = 0;
     until(&r.server, &late, &never, 1, 2500);
     send_one(&r);
     CHECK(late.ups == 0 && r.client.downs == 0);
-    rotate(&r, &other, qr_buf_string(&other.ca), "whole again");
+    rotate(&r, &other, qr_buf_string(&other.ca), "complete again");
     close_end(&late);
     close_end(&r.client);
     close_end(&r.server);
@@ -268,9 +274,9 @@ static void test_rotation(void) {
     qr_certificate_wipe(&renewed);
 }
 
-/* ---- files that cannot serve ---- */
+/* ---- unusable files ---- */
 
-static void cannot(const struct tls_dir *d, const char *words) {
+static void check_unusable(const struct tls_dir *d, const char *words) {
     const struct qr_link_tls_options o = {.files = {d->certificate, d->key, d->ca},
                                           .clock = &qr_clock_monotonic,
                                           .wall = &qr_clock_wall};
@@ -295,35 +301,35 @@ static void test_files(void) {
     future.not_before_s = tls_now_s() + 1000;
     struct qr_certificate_set expired = tls_make(&past), early = tls_make(&future);
     struct tls_dir d = tls_dir_new();
-    cannot(&d, "No such file");
+    check_unusable(&d, "No such file");
     tls_dir_put(&d, &expired);
-    cannot(&d, "has expired");
+    check_unusable(&d, "has expired");
     tls_dir_put(&d, &early);
-    /* 1000 s: beyond what two clocks may differ by; nearer: test_worker_tls */
-    cannot(&d, "not valid yet");
+    /* 1000 s is more than clocks may differ by; test_worker_tls.c has less */
+    check_unusable(&d, "not valid yet");
     tls_dir_put(&d, &good);
     tls_put(d.key, qr_buf_string(&other.key));
-    cannot(&d, "is not the key of the certificate");
+    check_unusable(&d, "is not the key of the certificate");
     tls_put(d.key, encrypted);
-    cannot(&d, "is encrypted");
+    check_unusable(&d, "is encrypted");
     tls_put(d.key, "no key");
-    cannot(&d, "no PEM private key");
+    check_unusable(&d, "no PEM private key");
     tls_dir_put(&d, &good);
     tls_put(d.ca, qr_buf_string(&other.ca));
-    cannot(&d, "was not issued by a CA in");
+    check_unusable(&d, "was not issued by a CA in");
     tls_put(d.ca, "");
-    cannot(&d, "no PEM certificates of a CA");
+    check_unusable(&d, "no PEM certificates of a CA");
     tls_dir_put(&d, &good);
     tls_put(d.certificate, qr_buf_string(&good.ca));
     tls_put(d.key, qr_buf_string(&good.ca_key));
-    cannot(&d, "cannot serve as a"); /* a CA's own certificate is for signing */
+    check_unusable(&d, "cannot serve as a"); /* a CA's own certificate is for signing */
     tls_dir_free(&d);
     struct qr_certificate_set *all[] = {&good, &other, &expired, &early};
     for (size_t i = 0; i < COUNT(all); i++) qr_certificate_wipe(all[i]);
 }
 
-/* What gRPC 1.51 keeps of a TLS handshake whose channel goes in the middle of it, 125 KB each, does
- * not come together. */
+/* gRPC 1.51 leaks 125 KB for each TLS handshake whose channel is destroyed during it, so the link
+ * must keep the channel until the handshake has ended. */
 static void test_hung_up_early(void) {
     enum { TIMES = 300, BYTES = 2 << 20 };
     struct qr_certificate_request order = tls_order("early");
@@ -337,7 +343,7 @@ static void test_hung_up_early(void) {
     size_t had = 0;
     for (unsigned i = 0; i < TIMES; i++) {
         b.link->ops->dial(b.link, 7, address);
-        /* its connection is there, its handshake is not through */
+        /* connected, with an incomplete handshake */
         for (unsigned k = 0; k < 3; k++) {
             struct qr_link_event ev;
             int64_t now = qr_now_ns(&qr_clock_monotonic);
@@ -348,8 +354,8 @@ static void test_hung_up_early(void) {
     }
     (void)until(&a, &b, &never, 1, 1000);
     size_t has = mallinfo2().uordblks;
-    CHECK(has < had + BYTES, "%d handshakes that were left hold %zu KB", TIMES, (has - had) >> 10);
-    CHECK(b.ups == 0 || b.downs == 0, "an end of what was hung up was told");
+    CHECK(has < had + BYTES, "%d aborted handshakes hold %zu KB", TIMES, (has - had) >> 10);
+    CHECK(b.ups == 0 || b.downs == 0, "DOWN of a connection that was hung up");
     close_end(&b);
     close_end(&a);
     qr_certificate_wipe(&set);
@@ -358,9 +364,9 @@ static void test_hung_up_early(void) {
 int main(void) {
     setenv("GRPC_POLL_STRATEGY", "poll", 1);
     test_files();
-    test_refusals();
-    refused_by_time(7200 * QR_SECOND, QR_TLS_REFUSED_EXPIRED, "has expired");
-    refused_by_time(-7200 * QR_SECOND, QR_TLS_REFUSED_NOT_YET_VALID, "not valid yet");
+    test_rejected();
+    check_rejected_by_time(7200 * QR_SECOND, QR_TLS_REFUSED_EXPIRED, "has expired");
+    check_rejected_by_time(-7200 * QR_SECOND, QR_TLS_REFUSED_NOT_YET_VALID, "not valid yet");
     test_quiet();
     test_rotation();
     test_hung_up_early();

@@ -39,13 +39,13 @@ static void test_line(void) {
     qr_json_free(v);
 }
 
-static int64_t no_time(void *ctx) { return *(int64_t *)ctx; }
+static int64_t read_fixed_clock(void *ctx) { return *(int64_t *)ctx; }
 
-/* On a terminal "Epoch", a bar and its end over it; elsewhere one line an epoch. Events of other
- * kinds draw nothing. */
+/* On a terminal "Epoch" and a bar that its end overwrites; elsewhere one line an epoch. Events of
+ * other kinds print nothing. */
 static void test_events(void) {
     int64_t now = QR_SECOND;
-    struct qr_clock clock = {no_time, &now};
+    struct qr_clock clock = {read_fixed_clock, &now};
     for (int terminal = 0; terminal < 2; terminal++) {
         char *text = NULL;
         size_t n = 0;
@@ -74,11 +74,11 @@ static void test_events(void) {
     }
 }
 
-/* Epochs of one step: a line that is drawn over on a terminal, and a line each elsewhere. */
+/* Epochs of one step: one overwritten line on a terminal, and a line each elsewhere. */
 static void test_one_step(void) {
     for (int terminal = 0; terminal < 2; terminal++) {
         int64_t now = QR_SECOND;
-        struct qr_clock clock = {no_time, &now};
+        struct qr_clock clock = {read_fixed_clock, &now};
         char *text = NULL;
         size_t n = 0;
         FILE *out = open_memstream(&text, &n);
@@ -110,8 +110,8 @@ static void test_one_step(void) {
     }
 }
 
-/* Runs n copies of a script, which sees its index in $i and its folder in $d; $d/lost is there once
- * a loss was told. */
+/* Runs n copies of a script, which has its index in $i and its folder in $d; $d/lost exists once a
+ * loss was reported. */
 static struct qr_local_result run(const char *body, unsigned n, int *ret_events);
 
 static void count(void *ctx, const struct qr_json *event) {
@@ -121,8 +121,8 @@ static void count(void *ctx, const struct qr_json *event) {
 
 static bool restarts;
 static char losses[400], lost[128];
-static void lose(void *ctx, unsigned worker, const char *sentence, unsigned n_left,
-                 bool comes_back) {
+static void record_loss(void *ctx, unsigned worker, const char *sentence, unsigned n_left,
+                        bool comes_back) {
     (void)ctx;
     size_t n = strlen(losses);
     snprintf(losses + n, sizeof losses - n, "%u %.8s %u %d|", worker, sentence, n_left, comes_back);
@@ -151,7 +151,7 @@ static struct qr_local_result run(const char *body, unsigned n, int *ret_events)
                                    .event = count,
                                    .ctx = ret_events,
                                    .restart = restarts,
-                                   .lost = lose};
+                                   .lost = record_loss};
     losses[0] = '\0';
     *ret_events = 0;
     CHECK(qr_local_run(&opt, &result, &err) == QR_OK, "%s", err.msg);
@@ -172,7 +172,8 @@ static void test_processes(void) {
           "%d by %d: %s", r.exit_code, r.worker, r.sentence);
     free(r.sentence);
 
-    /* the survivors' 138 may be seen first: who died is told all the same */
+    /* The survivors' exit code 138 may be seen first; the killed worker is reported
+     * nevertheless. */
     r = run("[ $i = 2 ] && kill -9 $$; exit 138", 4, &events);
     CHECK(r.exit_code == 138 && r.worker == 2 && r.sentence && strstr(r.sentence, "signal 9"),
           "%d by %d: %s", r.exit_code, r.worker, r.sentence);
@@ -185,7 +186,8 @@ static void test_processes(void) {
           r.exit_code, r.sentence);
     free(r.sentence);
 
-    /* one dies, the others end well: so does the whole, and who speaks is the lowest that lives */
+    /* One worker is killed and the others succeed: the run succeeds, and events are those of the
+     * lowest running worker. */
     r = run("[ $i = 0 ] && { echo '{\"event\":\"x\"}' >&3; kill -9 $$; }; while ! [ -e "
             "$d/lost ]; do sleep 0.01; done; "
             "echo '{\"event\":\"y\"}' >&3; sleep 0.1; echo '{\"event\":\"done\"}' >&3",
@@ -195,7 +197,7 @@ static void test_processes(void) {
     CHECK(strcmp(losses, "0 was term 2 0|") == 0, "%s", losses);
     free(r.sentence);
 
-    /* with restart it comes back, twice if it must, until the run has ended */
+    /* With restart a killed worker is started again, here twice, until the run has ended. */
     restarts = true;
     r = run("[ $i = 1 ] || { while ! [ -e $d/third ]; do sleep 0.01; done; exit 0; }; [ -e "
             "$d/second ] && { : >$d/third; exit 0; }; "
@@ -206,7 +208,7 @@ static void test_processes(void) {
     free(r.sentence);
     restarts = false;
 
-    /* a port that was taken in between is met by one more start */
+    /* If another program took a port in between, the workers are started once more. */
     r = run("[ -e $d/again$i ] && exit 0; : >$d/again$i; [ $i = 0 ] && { while ! [ -e $d/again1 ]; "
             "do sleep 0.01; done; echo '{\"event\":\"error\",\"code\":6,\"message\":\"in use\"}' "
             ">&3; exit 2; }; exec sleep 60",
@@ -214,8 +216,8 @@ static void test_processes(void) {
     CHECK(r.exit_code == 0 && !r.sentence, "%d: %s", r.exit_code, r.sentence ? r.sentence : "");
     free(r.sentence);
 
-    /* a person's signal: everybody is asked, the exit code is 0, and which signal it was can
-     * be told */
+    /* A signal from the user: all workers are asked to stop, the exit code is 0, and the result has
+     * the signal. */
     char body[128];
     snprintf(body, sizeof body, "[ $i = 0 ] && kill -TERM %d; exec sleep 60", (int)getpid());
     r = run(body, 2, &events);
@@ -229,7 +231,7 @@ static void test_processes(void) {
     free(r.sentence);
 
     r = run("[ -z \"$TF_CONFIG$QRING_INDEX\" ]", 1, &events);
-    CHECK(r.exit_code == 0, "a single worker sees no identity of ours: %d", r.exit_code);
+    CHECK(r.exit_code == 0, "a single worker gets no identity variables: %d", r.exit_code);
     free(r.sentence);
 }
 
