@@ -1,4 +1,4 @@
-/* The membership machine's words and clocks: two or three machines wired to each other without
+/* Membership state machine: messages and timeouts. Two or three machines are connected without
  * delay, on virtual time. */
 #include "tests/boxes.h"
 
@@ -6,12 +6,12 @@ static void test_forms_and_ends(void) {
     reset();
     struct box *a = box(0, 0, 2, 1, fields_64);
     pass(5 * QR_SECOND);
-    CHECK(!a->begun && !a->stop); /* waits for the late one */
+    CHECK(!a->begun && !a->stop); /* Waits for worker 1. */
     struct box *b = box(1, 1, 2, 2, fields_64);
     int64_t t = now_ns;
     wire_up(b, a);
     deliver();
-    CHECK(a->begun && b->begun && now_ns == t, "in no time but that of the messages");
+    CHECK(a->begun && b->begun && now_ns == t, "the ring forms without a delay");
     CHECK(a->gen.rank == 0 && b->gen.rank == 1 && b->gen.begin.n_members == 2 &&
           a->gen.id_hash == b->gen.id_hash);
     CHECK(b->gen.begin.member[0].data_port == 2224 && a->gen.begin.member[1].data_port == 2224);
@@ -20,16 +20,16 @@ static void test_forms_and_ends(void) {
     handle(a->m, .kind = QR_EVENT_TICK);
     CHECK(a->done && b->done && a->code == QR_OK && b->code == QR_OK);
 
-    /* a leader that could not write tells all the same sentence; a member that says no goodbye
-     * costs 5 s */
+    /* Every member exits with the leader's error, here taken from its goodbye because the Done
+     * message is lost. The leader waits 5 s for the members' goodbyes. */
     reset();
     a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64);
     wire_up(b, a);
     deliver();
     t = now_ns;
     handle(a->m, .kind = QR_EVENT_END, .code = QR_PERMISSION_DENIED, .text = "gs://x: 403");
-    n_queue = 0;                               /* it never arrives */
-    for (int i = 0; i < 30 && !a->done; i++) { /* b lives, its heartbeats come */
+    n_queue = 0;                               /* The Done message is lost. */
+    for (int i = 0; i < 30 && !a->done; i++) { /* Worker 1 keeps sending heartbeats. */
         now_ns += 200 * MILLI;
         handle(b->m, .kind = QR_EVENT_TICK), handle(a->m, .kind = QR_EVENT_TICK);
         deliver();
@@ -37,13 +37,13 @@ static void test_forms_and_ends(void) {
     CHECK(a->done && a->at_ns - t >= 5 * QR_SECOND && a->at_ns - t < 5500 * MILLI, "%.2f s",
           (double)(a->at_ns - t) / 1e9);
     CHECK(b->done && b->code == QR_PERMISSION_DENIED && strstr(b->text, "403"),
-          "the goodbye repeats it: %s", b->text);
+          "the goodbye repeats the error: %s", b->text);
 
     reset();
     a = box(0, 0, 1, 1, fields_64);
-    CHECK(a->begun && a->gen.begin.n_members == 1, "alone it begins at once");
+    CHECK(a->begun && a->gen.begin.n_members == 1, "a ring of one forms at once");
 }
-static void test_strangers(void) {
+static void test_rejected_hellos(void) {
     reset();
     struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_64);
     struct qr_message *hello = qr_xcalloc(1, sizeof *hello);
@@ -61,7 +61,7 @@ static void test_strangers(void) {
               !wires[0].open,
           "%s", a->log);
     pass(40 * QR_SECOND);
-    CHECK(!a->stop, "a stranger never makes a member exit");
+    CHECK(!a->stop, "a worker of another job never makes a member exit");
     strcpy(hello->hello.run, "qcnn");
     hello->hello.protocol_min = hello->hello.protocol_max = 9;
     wires[n_wires++] = (struct wire){{b, a}, true};
@@ -81,9 +81,9 @@ static void test_strangers(void) {
     CHECK(strstr(a->log, "a connection was closed: hello message: index 99"), "%s", a->log);
     free(hello);
 }
-/* Somebody at worker 0's address has other settings, and then sends nonsense: closed, and dialed
- * again, since worker 0 may be there by then. */
-static void test_nonsense(void) {
+/* A process at worker 0's address has an incompatible protocol, then sends a malformed message.
+ * Close the connection and dial again, because worker 0 may have replaced that process. */
+static void test_malformed_message(void) {
     reset();
     struct box *b = box(1, 1, 2, 2, fields_64);
     struct qr_message *hello = qr_xcalloc(1, sizeof *hello);
@@ -95,14 +95,16 @@ static void test_nonsense(void) {
     handle(b->m, .kind = QR_EVENT_MESSAGE, .conn = 0, .message = hello);
     unsigned before = b->dialed[0];
     pass(2 * QR_SECOND);
-    CHECK(b->dialed[0] == before, "no second one beside it: %u, then %u", before, b->dialed[0]);
-    handle(b->m, .kind = QR_EVENT_MALFORMED, .conn = 0, .text = "nonsense");
+    CHECK(b->dialed[0] == before, "no second connection beside an open one: %u, then %u", before,
+          b->dialed[0]);
+    handle(b->m, .kind = QR_EVENT_MALFORMED, .conn = 0, .text = "bad frame");
     pass(2 * QR_SECOND);
     CHECK(b->dialed[0] == before + 1, "dialed %u times, then %u", before, b->dialed[0]);
     free(hello);
 }
 static void test_claims(void) {
-    reset(); /* before the group: the later wins, the earlier is told and gives up */
+    /* Before a group forms, the later process with an index wins and the earlier one exits. */
+    reset();
     struct box *a = box(0, 0, 3, 1, fields_64), *b = box(1, 1, 3, 2, fields_64),
                *twin = box(2, 1, 3, 3, fields_64);
     wire_up(b, a);
@@ -113,7 +115,7 @@ static void test_claims(void) {
               strstr(b->text, "another process claimed index 1 (reported by worker 0 (a:1))"),
           "%s", b->text);
     CHECK(!twin->stop && !a->stop && strstr(a->log, "worker 1 (b:2) restarted"), "%s", a->log);
-    reset(); /* in a running group it is a loss: what it held is gone */
+    reset(); /* In a running group the earlier process is lost, with its state. */
     few = 1;
     a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64),
     twin = box(2, 1, 2, 3, fields_64);
@@ -129,7 +131,7 @@ static void test_claims(void) {
     CHECK(memcmp(a->gen.begin.member[1].name.incarnation, twin->m->opt.incarnation,
                  QR_INCARNATION_BYTES) == 0);
 }
-/* A worker that came with more settings than this one's is called as it calls itself. */
+/* A worker outside this worker's peer list is named as in its own list. */
 static void test_names(void) {
     reset();
     struct box *a = box(0, 0, 2, 1, fields_64), *d = box(3, 3, 4, 4, fields_64);
@@ -138,15 +140,15 @@ static void test_names(void) {
     wire_up(d, a);
     deliver();
     CHECK(strstr(a->log, "worker 3 (d:4) answered"), "%s", a->log);
-    reset(); /* one that does not know its name: by where it is */
+    reset(); /* A worker outside its own peer list is named by its source address. */
     a = box(0, 0, 2, 1, fields_64), d = box(3, 3, 2, 4, fields_64);
     d->m->opt.control_port = 2222;
     wire_from("10.0.0.7", d, a);
     deliver();
     CHECK(strstr(a->log, "worker 3 (10.0.0.7:2222) answered"), "%s", a->log);
 }
-/* Who was asked to leave is no trouble when its connection breaks, or hangs; who leaves for an
- * error of its own is one, by that error. */
+/* After a goodbye on request, a broken or silent connection logs no warning. A goodbye because of
+ * an error does, with that error. */
 static void test_leavers(void) {
     few = 1;
     for (int how = 0; how < 4; how++) {
@@ -157,22 +159,22 @@ static void test_leavers(void) {
         deliver();
         CHECK(a->begun && b->begun);
         handle(b->m, .kind = QR_EVENT_LEAVE, .code = asked ? QR_CANCELLED : QR_INVALID_ARGUMENT,
-               .text = "it had to");
+               .text = "planted reason");
         deliver();
         wires[0].open = false;
         if (!hangs) handle(a->m, .kind = QR_EVENT_DOWN, .conn = 1, .text = "closed");
         pass(3 * QR_SECOND);
-        const char *says = hangs ? "worker 1 (b:2): silent for 1.2"
+        const char *want = hangs ? "worker 1 (b:2): silent for 1.2"
                                  : "worker 1 (b:2): the connection broke (closed)";
-        CHECK(strstr(a->log, "worker 1 (b:2) left: it had to") && strstr(a->log, says) &&
+        CHECK(strstr(a->log, "worker 1 (b:2) left: planted reason") && strstr(a->log, want) &&
                   a->begun && a->gen.begin.n_members == 1,
               "%d: %s", how, a->log);
-        CHECK(strcmp(a->warnings, asked ? "" : "worker 1 (b:2) left: it had to\n") == 0, "%d: %s",
-              how, a->warnings);
+        CHECK(strcmp(a->warnings, asked ? "" : "worker 1 (b:2) left: planted reason\n") == 0,
+              "%d: %s", how, a->warnings);
     }
     few = 0;
 }
-/* Named in the log, and the others begin without it. */
+/* A loss is logged, and the remaining workers begin the next generation without the lost one. */
 static void test_losses(void) {
     few = 1;
     for (int how = 0; how < 5; how++) {
@@ -191,11 +193,11 @@ static void test_losses(void) {
             c->m = NULL;
         }
         if (how == 2) handle(c->m, .kind = QR_EVENT_LEAVE, .code = QR_CANCELLED, .text = "SIGTERM");
-        /* all are there: the same begin again */
+        /* No worker is lost: the same members begin again. */
         if (how == 3)
             handle(a->m, .kind = QR_EVENT_DATA_DOWN, .index = 2, .text = "reset by peer",
                    .lost = true);
-        /* only one sees it: the other hears of it */
+        /* Only worker 0 loses the connection, and reports it to worker 1. */
         if (how == 4)
             handle(a->m, .kind = QR_EVENT_DOWN, .conn = 3, .text = "reset"), wires[1].open = false;
         pass(1500 * MILLI);
@@ -207,7 +209,7 @@ static void test_losses(void) {
                   b->gen.begin.n_members == a->gen.begin.n_members && a->gen.begin.id.number >= 2,
               "%d: %u members", how, a->gen.begin.n_members);
     }
-    reset(); /* a trainer that stands still, in a process that answers */
+    reset(); /* A training thread without progress, in a process that responds. */
     struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_64);
     wire_up(b, a);
     deliver();
@@ -218,7 +220,7 @@ static void test_losses(void) {
     CHECK(a->begun && a->gen.begin.n_members == 1 &&
               strstr(a->log, "worker 1 (b:2): training thread has made no progress for 10."),
           "%s", a->log);
-    reset(); /* this process was stopped: the other's silence proves nothing */
+    reset(); /* This process was stopped: do not count that time as peer silence. */
     a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64);
     wire_up(b, a);
     deliver();
@@ -226,13 +228,13 @@ static void test_losses(void) {
     handle(a->m, .kind = QR_EVENT_TICK);
     CHECK(a->begun && a->gen.begin.n_members == 2 && strstr(a->log, "was not scheduled for 20.0 s"),
           "%s", a->log);
-    reset(); /* nor is it time in which a group was to form */
+    reset(); /* Nor does that time count towards the form timeout. */
     a = box(0, 0, 2, 1, fields_64);
     pass(20 * QR_SECOND);
     now_ns += 300 * QR_SECOND;
     handle(a->m, .kind = QR_EVENT_TICK);
     pass(30 * QR_SECOND);
-    CHECK(!a->begun && !a->stop, "stopped for five of six minutes, of one that it may take: %s",
+    CHECK(!a->begun && !a->stop, "time while stopped counted towards the form timeout: %s",
           a->text);
     b = box(1, 1, 2, 2, fields_64);
     wire_up(b, a);
@@ -240,8 +242,8 @@ static void test_losses(void) {
     CHECK(a->begun && b->begun && a->gen.begin.n_members == 2, "%s", a->log);
     few = 0;
 }
-/* A data stream and the control connection beside it break, and that one is back at once: the
- * stream is not forgotten for it. */
+/* A data stream and the control connection to the same peer break, and the control connection is
+ * back at once. The broken stream must still lead to a new generation. */
 static void test_broken_stream(void) {
     reset();
     struct box *b[3];
@@ -258,7 +260,7 @@ static void test_broken_stream(void) {
     wires[between].open = false;
     handle(b[2]->m, .kind = QR_EVENT_DOWN, .conn = 2 * between, .text = "reset");
     handle(b[1]->m, .kind = QR_EVENT_DOWN, .conn = 2 * between + 1, .text = "reset");
-    /* what they said of it meanwhile is lost: the third one never hears that there was a break */
+    /* Drop the reports of the break: worker 0 never receives one. */
     n_queue = 0;
     wire_up(b[2], b[1]);
     pass(2 * QR_SECOND);
@@ -275,7 +277,9 @@ static void test_timeouts(void) {
               strstr(a->text, "worker 1 (b:2), worker 2 (c:3), worker 3 (d:4) did not answer (1 of "
                               "4 present, 2 needed)"),
           "%s", a->text);
-    reset(); /* enough of them: they begin without the rest, by the clock that started first */
+    /* With enough workers, the ring forms without the rest when the earliest worker's
+     * timeout ends. */
+    reset();
     struct box *b = box(1, 1, 4, 2, fields_64);
     pass(30 * QR_SECOND);
     a = box(0, 0, 4, 1, fields_64);
@@ -284,8 +288,8 @@ static void test_timeouts(void) {
     CHECK(!a->begun && !b->begun);
     pass(2 * QR_SECOND);
     CHECK(a->begun && b->begun && a->gen.begin.n_members == 2);
-    /* reaches one of them only, so it is no member when they end: it need not wait for the rest of
-     * its time */
+    /* Worker 2 reaches only worker 1 and so is no member. When the run ends, it exits before its
+     * own timeout. */
     struct box *c = box(2, 2, 4, 3, fields_64);
     wire_up(c, b);
     pass(5 * QR_SECOND);
@@ -296,15 +300,16 @@ static void test_timeouts(void) {
     CHECK(b->done && c->stop && c->at_ns == t && c->code == QR_DEADLINE_EXCEEDED &&
               strstr(c->text, "the run ended before"),
           "%s", c->text);
-    reset(); /* one that waits itself, and gives up, has ended nothing */
+    reset(); /* A worker that leaves while it waits does not end the run. */
     a = box(0, 0, 4, 1, fields_64), b = box(1, 1, 4, 2, fields_64);
     wire_up(b, a);
     handle(b->m, .kind = QR_EVENT_LEAVE, .code = QR_CANCELLED, .text = "SIGTERM");
     deliver();
     CHECK(!a->stop);
 }
-/* A parameter server does not wait for workers that failed for good: not when all of them did. */
-static void test_server_of_workers_that_failed(void) {
+/* A parameter server exits with the workers' error when all of them failed permanently, and waits
+ * while one may be retried. */
+static void test_server_after_permanent_failures(void) {
     for (int last = 0; last < 2; last++) {
         reset();
         servers = 1;
@@ -321,14 +326,14 @@ static void test_server_of_workers_that_failed(void) {
         CHECK(last || (a->code == QR_OUT_OF_RANGE && strcmp(a->text, "sample 3 is bad") == 0));
     }
 }
-/* A parameter server leads, is not counted among those that compute, and waits for them. */
+/* A parameter server leads, does not count as a worker, and waits for workers. */
 static void test_servers(void) {
     reset();
     servers = 1;
     struct box *a = box(0, 0, 4, 1, fields_64), *b = box(1, 1, 4, 2, fields_64),
                *c = box(2, 2, 4, 3, fields_64);
     wire_up(b, a), wire_up(c, a), wire_up(c, b);
-    pass(61 * QR_SECOND); /* two of the three that compute are enough; the fourth is awaited */
+    pass(61 * QR_SECOND); /* Two of three workers are enough; the third has 60 s to connect. */
     CHECK(a->begun && b->begun && c->begun && a->gen.rank == 0 && a->gen.begin.n_members == 3);
     CHECK(a->gen.begin.member[0].server && !a->gen.begin.member[1].server &&
           c->gen.begin.member[0].server && !c->gen.begin.member[2].server);
@@ -337,7 +342,7 @@ static void test_servers(void) {
     for (uint32_t r = 0; r < 3; r++) qr_generation_micro_batches(&c->gen.begin, r, 9, mine[r]);
     for (int k = 0; k < 9; k++)
         CHECK(!mine[0][k] && mine[1][k] == !(k % 2) && mine[2][k] == k % 2, "micro-batch %d", k);
-    /* one of them dies: one that computes is too few, whoever else is there */
+    /* Worker 2 is lost: one worker is too few, and the server does not count. */
     tell_state(0, 7, 1, false);
     tell_state(1, 7, 1, false);
     qr_member_free(c->m);
@@ -358,7 +363,7 @@ static void test_servers(void) {
     CHECK(!a->stop &&
               strstr(a->log, "this parameter server keeps the state of 7 reductions and waits"),
           "%s", a->log);
-    /* they come back, as other processes, and go on from what it has */
+    /* Both workers restart and resume from the server's state. */
     *a->log = '\0';
     b = box(1, 1, 4, 12, fields_64), c = box(2, 2, 4, 13, fields_64);
     wire_up(b, a), wire_up(c, a), wire_up(c, b);
@@ -366,7 +371,7 @@ static void test_servers(void) {
     CHECK(a->begun && b->begun && c->begun && b->gen.begin.base_reductions == 7 &&
               b->gen.begin.member[0].holder && !b->gen.begin.member[1].holder,
           "%s", a->log);
-    /* it dies, and the others go on */
+    /* The server is lost, and the workers continue. */
     qr_member_free(a->m);
     a->m = NULL;
     for (uint32_t k = 3; k < 5; k++) wires[k].open = false;
@@ -375,7 +380,7 @@ static void test_servers(void) {
     pass(2 * QR_SECOND);
     CHECK(b->begun && c->begun && b->gen.rank == 0 && b->gen.begin.n_members == 2, "%s", b->log);
     servers = 0;
-    reset(); /* by default half of those that compute */
+    reset(); /* The default minimum is half of the workers. */
     servers = 2;
     a = box(0, 0, 4, 1, fields_64);
     CHECK(qr_member_common(a->m)->min_workers == 1);
@@ -388,7 +393,7 @@ static void test_base(void) {
         {.applied_reductions = 4, .base_reductions = 4, .n_runs = 1, .run = {{1, 2, 3}}},
         {.applied_reductions = 3, .base_reductions = 3, .n_runs = 1, .run = {{7, 1, 1}}}};
     struct qr_begin b = {.n_members = 3};
-    /* 0 2 4 against 1 4: not disjoint; rank 2 is behind */
+    /* Micro-batches 0 2 4 and 1 4 overlap; rank 2 is behind. */
     CHECK(member_choose_base(h, &no_faults, &b) == BASE_OK && b.base_reductions == 4);
     CHECK(b.member[0].keep && !b.member[1].keep && !b.member[2].keep && b.member[0].holder &&
           b.member[1].holder && !b.member[2].holder);
@@ -403,10 +408,10 @@ static void test_base(void) {
     h[2].applied_reductions = 4, h[0].refusals = 1;
     b = (struct qr_begin){.n_members = 3};
     CHECK(member_choose_base(h, &no_faults, &b) == BASE_OK && !b.member[0].keep,
-          "after a refusal nobody's micro-batches are kept");
+          "after a refusal no micro-batches are kept");
     h[2].refusals = 2;
     CHECK(member_choose_base(h, &no_faults, &b) == BASE_REFUSED_TWICE);
-    for (uint64_t i = 0; i < 4000; i++) { /* disjointness against enumeration */
+    for (uint64_t i = 0; i < 4000; i++) { /* Compare with an enumeration. */
         struct qr_run x = {i % 7, 1 + i % 5, 1 + i / 7 % 6},
                       y = {i / 5 % 11, 1 + i / 3 % 6, 1 + i / 11 % 5};
         bool meet = false;
@@ -419,8 +424,8 @@ static void test_base(void) {
 int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
     test_forms_and_ends();
-    test_strangers();
-    test_nonsense();
+    test_rejected_hellos();
+    test_malformed_message();
     test_claims();
     test_names();
     test_leavers();
@@ -428,7 +433,7 @@ int main(void) {
     test_broken_stream();
     test_timeouts();
     test_servers();
-    test_server_of_workers_that_failed();
+    test_server_after_permanent_failures();
     test_base();
     reset();
     free(queue);

@@ -1,15 +1,15 @@
-/* The membership machine and the data streams: who passes no data is not heard, and who only
- * answers is there all the same. */
+/* Membership and data streams: a peer whose stream passes no data is no member, but a newcomer does
+ * not form a second ring beside it. */
 #include "tests/boxes.h"
 
-static struct box *two(size_t slot, uint32_t index) {
+static struct box *new_box(size_t slot, uint32_t index) {
     return box((uint32_t)slot, index, 2, (uint8_t)(index + 1), fields_64);
 }
-/* It waited for the others for 3 s, and computes now: that it sends nothing is no fault of
- * its stream. */
-static void test_waited_before(void) {
+/* A peer that waited 3 s for others and now computes sends no data. Its stream must not
+ * be renewed. */
+static void test_peer_computes_after_wait(void) {
     reset();
-    struct box *a = two(0, 0), *b = two(1, 1);
+    struct box *a = new_box(0, 0), *b = new_box(1, 1);
     wire_up(b, a);
     pass(4 * QR_SECOND);
     int64_t t = now_ns;
@@ -23,12 +23,12 @@ static void test_waited_before(void) {
     }
     CHECK(a->begun && b->begun && !a->renewed && !b->renewed, "%s", a->log);
 }
-/* A ring answers, and no data passes with it yet: its steps are long, or a port is closed. A
- * newcomer that could begin alone does not begin a second ring. */
+/* A newcomer has control connections to a ring but no data streams (long steps or a closed port).
+ * It could form a ring alone and must not. */
 static void test_beside_a_ring(void) {
     reset();
     few = 1;
-    struct box *a = two(0, 0), *b = two(1, 1);
+    struct box *a = new_box(0, 0), *b = new_box(1, 1);
     wire_up(b, a);
     pass(QR_SECOND);
     struct box *c = box(2, 2, 3, 3, fields_64);
@@ -37,7 +37,8 @@ static void test_beside_a_ring(void) {
     wire_up(c, a), wire_up(c, b);
     pass(61 * QR_SECOND);
     CHECK(!c->begun && !c->stop, "%s", c->text);
-    handle(a->m, .kind = QR_EVENT_REJECTED); /* the ring changes: no member works for a moment */
+    /* The ring regroups: for a moment no member is in a generation. */
+    handle(a->m, .kind = QR_EVENT_REJECTED);
     pass(QR_SECOND);
     CHECK(!c->begun && !c->stop && a->begun && b->begun);
     pass(600 * QR_SECOND);
@@ -48,8 +49,9 @@ static void test_beside_a_ring(void) {
     few = 0;
 }
 
-/* One that has said goodbye falls silent before its connection closes: nobody dials it anew. */
-static void test_gone_and_silent(void) {
+/* A peer is silent after its goodbye while its connections stay open: its data streams are not
+ * renewed. */
+static void test_silence_after_goodbye(void) {
     reset();
     struct box *a = box(0, 0, 3, 1, fields_64), *b = box(1, 1, 3, 2, fields_64),
                *c = box(2, 2, 3, 3, fields_64);
@@ -59,14 +61,14 @@ static void test_gone_and_silent(void) {
     handle(c->m, .kind = QR_EVENT_LEAVE, .code = QR_CANCELLED, .text = "SIGTERM");
     pass(10 * MILLI);
     unsigned renewed = a->renewed + b->renewed;
-    qr_member_free(c->m), c->m = NULL; /* its process stands, and its connections with it */
+    qr_member_free(c->m), c->m = NULL; /* The process hangs with its connections open. */
     pass(5 * QR_SECOND);
     CHECK(a->renewed + b->renewed == renewed, "renewed %u times: %s",
           a->renewed + b->renewed - renewed, a->log);
 }
 
-/* The lowest answers, says its hello, and falls silent: again and again, as a process whose library
- * has lost a thread. The others form without it. */
+/* Worker 0 connects, sends its hello and falls silent, again and again, like a process whose
+ * library lost a thread. The others form without it. */
 static void test_flapping(void) {
     reset();
     few = 1;
@@ -78,10 +80,10 @@ static void test_flapping(void) {
     }
     pass(QR_SECOND);
     CHECK(a->begun && b[0]->gen.begin.n_members == 4);
-    unsigned works = 0, looks = 0;
-    uint32_t first = 0; /* of its wires; those among the others stay */
+    unsigned n_working = 0, n_samples = 0;
+    uint32_t first = 0; /* first connection of worker 0; those among the others stay open */
     for (int64_t t = now_ns; now_ns < t + 40 * QR_SECOND; pass(100 * MILLI)) {
-        /* it speaks for half a second, each time on new connections */
+        /* Worker 0 responds for 0.5 s of every 2 s, on new connections. */
         if ((now_ns - t) % (2 * QR_SECOND) == 0) {
             for (uint32_t i = 0; i < 3; i++) {
                 if (first) wires[first + i].open = false;
@@ -92,24 +94,25 @@ static void test_flapping(void) {
         if ((now_ns - t) % (2 * QR_SECOND) >= 500 * MILLI)
             for (uint32_t w = 0; w < n_wires; w++)
                 if (wires[w].end[1] == a) wires[w].open = false;
-        looks++;
-        for (uint32_t i = 0; i < 3; i++) works += b[i]->begun && b[i]->gen.begin.n_members == 3;
+        n_samples++;
+        for (uint32_t i = 0; i < 3; i++) n_working += b[i]->begun && b[i]->gen.begin.n_members == 3;
     }
-    CHECK(10 * works > 8 * 3 * looks, "they worked %u of %u times", works, 3 * looks);
+    CHECK(10 * n_working > 8 * 3 * n_samples, "%u of %u samples in a generation of three",
+          n_working, 3 * n_samples);
     few = 0;
 }
 
-/* A silent peer is left out of the ring, and keeps its connections for a while: it may only have
- * had no processor. After 4 s both are given up, at both ends. */
+/* A silent peer is removed from the ring but keeps its connections, because it may only lack CPU
+ * time. After 4 s both ends close the connection and renew the data stream. */
 static void test_silent(void) {
     reset();
     few = 1;
-    struct box *a = two(0, 0), *b = two(1, 1);
+    struct box *a = new_box(0, 0), *b = new_box(1, 1);
     wire_up(b, a);
     pass(QR_SECOND);
     CHECK(a->begun && b->begun && a->gen.begin.n_members == 2 && !a->renewed && !b->renewed);
     struct wire *w = &wires[n_wires - 1];
-    w->open = false; /* neither end is told */
+    w->open = false; /* Neither end is notified. */
     pass(3 * QR_SECOND);
     CHECK(a->gen.begin.n_members == 1 && b->gen.begin.n_members == 1);
     CHECK(!a->renewed && !b->renewed && qr_member_n_connected(a->m) == 0);
@@ -124,18 +127,19 @@ static void test_silent(void) {
     few = 0;
 }
 
-/* The heartbeat of b, which says whether it lacks data from a. */
-static void report(struct box *a, struct letter *heartbeat, bool no_data) {
+/* Delivers b's heartbeat, with or without a report that data from a is missing. */
+static void deliver_report(struct box *a, struct letter *heartbeat, bool no_data) {
     heartbeat->msg.heartbeat.no_data = no_data ? 1 : 0;
-    heartbeat->msg.heartbeat.sequence += 100; /* b itself sends some too */
+    /* Stay ahead of the heartbeats that b itself sends. */
+    heartbeat->msg.heartbeat.sequence += 100;
     handle(a->m, .kind = QR_EVENT_MESSAGE, .conn = heartbeat->conn, .message = &heartbeat->msg);
-    n_queue = 0; /* its own heartbeats are of no interest */
+    n_queue = 0; /* Discard a's own messages. */
 }
-/* A report that a renewed stream passes no data, sooner than a peer can know that, is about the
- * stream before it. Both renewing for each other's old reports would never end. */
+/* A report of missing data that comes too soon after a renewal is about the old stream. If both
+ * ends acted on such reports, they would renew forever. */
 static void test_old_report(void) {
     reset();
-    struct box *a = two(0, 0), *b = two(1, 1);
+    struct box *a = new_box(0, 0), *b = new_box(1, 1);
     wire_up(b, a);
     pass(QR_SECOND);
     struct letter beat = {0};
@@ -143,24 +147,24 @@ static void test_old_report(void) {
     for (size_t i = 0; i < n_queue; i++)
         if (queue[i].msg.kind == QR_MESSAGE_HEARTBEAT) beat = queue[i];
     CHECK(beat.msg.kind == QR_MESSAGE_HEARTBEAT && a->begun && !a->renewed);
-    report(a, &beat, true);
+    deliver_report(a, &beat, true);
     CHECK(a->renewed == 1, "renewed %u times", a->renewed);
     data_streams();
-    report(a, &beat, false);
+    deliver_report(a, &beat, false);
     now_ns += 10 * MILLI;
-    report(a, &beat, true);
+    deliver_report(a, &beat, true);
     CHECK(a->renewed == 1, "renewed %u times", a->renewed);
     pass(QR_SECOND);
-    report(a, &beat, false);
-    report(a, &beat, true);
+    deliver_report(a, &beat, false);
+    deliver_report(a, &beat, true);
     CHECK(a->renewed == 2, "renewed %u times: %s", a->renewed, a->log);
 }
 
 int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
-    test_waited_before();
+    test_peer_computes_after_wait();
     test_beside_a_ring();
-    test_gone_and_silent();
+    test_silence_after_goodbye();
     test_flapping();
     test_silent();
     test_old_report();

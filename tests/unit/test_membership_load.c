@@ -1,5 +1,5 @@
-/* The membership machine in a large ring, and on a machine with too few processors: how many
- * messages a change costs, when it dials, what its own lateness counts for. On virtual time. */
+/* Membership in a large ring and on an overloaded machine, on virtual time: messages per change,
+ * when to dial, and ticks that are late. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "membership/member.h"
@@ -12,7 +12,7 @@ static const char *peers[N];
 static struct qr_member *m;
 static int64_t now_ns;
 static unsigned n_heartbeats, n_dials, n_silent, n_closed, n_begun, n_suspended, n_promised;
-static unsigned heartbeats[N]; /* by connection, which is the peer's index, or N for 0 */
+static unsigned heartbeats[N]; /* by peer index, which is the connection modulo N */
 
 static void emit(void *ctx, const struct qr_member_action *a) {
     (void)ctx;
@@ -27,7 +27,7 @@ static void emit(void *ctx, const struct qr_member_action *a) {
     n_silent += a->kind == QR_ACT_LOG && strstr(a->text, "silent for");
 }
 
-static void start(uint32_t index) {
+static void start_member(uint32_t index) {
     struct qr_member_options o = {.run = "r",
                                   .contract = "c",
                                   .index = index,
@@ -46,7 +46,7 @@ static void start(uint32_t index) {
 
 static uint32_t conn_of(uint32_t index) { return index ? index : N; }
 
-static void hello(uint32_t index) {
+static void send_hello(uint32_t index) {
     struct qr_message *msg = qr_xcalloc(1, sizeof *msg);
     msg->kind = QR_MESSAGE_HELLO;
     msg->hello = (struct qr_hello){.protocol_min = QR_PROTOCOL_MIN,
@@ -60,7 +60,7 @@ static void hello(uint32_t index) {
     free(msg);
 }
 
-static void pass(int64_t ns) {
+static void pass_time(int64_t ns) {
     for (int64_t end_ns = now_ns + ns; now_ns < end_ns;) {
         int64_t due_ns = qr_member_deadline_ns(m);
         now_ns = due_ns < end_ns ? due_ns : end_ns;
@@ -68,67 +68,69 @@ static void pass(int64_t ns) {
     }
 }
 
-/* One message for each pair of changes and peers would be 31 * 31. */
-static void test_news_goes_together(void) {
-    start(0);
-    for (uint32_t i = 1; i < N; i++) hello(i);
+/* Changes are batched: one message for each change and peer would be 31 * 31. */
+static void test_changes_are_batched(void) {
+    start_member(0);
+    for (uint32_t i = 1; i < N; i++) send_hello(i);
     for (uint32_t i = 1; i < N; i++)
         handle(m, .kind = QR_EVENT_DATA_UP, .index = i,
                .incarnation = (uint8_t[QR_INCARNATION_BYTES]){1, (uint8_t)i});
-    pass(100 * QR_MS);
+    pass_time(100 * QR_MS);
     CHECK(n_heartbeats <= 3 * N && n_heartbeats >= N - 1, "%u heartbeats", n_heartbeats);
 }
 
-/* The higher index dials, and its turn comes later in a large ring, as the lower one's does: a
- * second dial would cost as much as the first. */
+/* The higher index dials. The lower one dials only later, in a large ring much later, because a
+ * second connection costs as much as the first. */
 static void test_dials_after_the_newcomers(void) {
-    start(0);
+    start_member(0);
     for (uint32_t i = 1; i < 30; i++) {
-        pass(100 * QR_MS);
-        hello(i);
+        pass_time(100 * QR_MS);
+        send_hello(i);
     }
-    CHECK(n_dials == 0, "%u dials while newcomers come", n_dials);
-    pass(1100 * QR_MS);
+    CHECK(n_dials == 0, "%u dials while newcomers connect", n_dials);
+    pass_time(1100 * QR_MS);
     CHECK(n_dials == 0, "%u dials a second after the last of 29", n_dials);
-    pass(QR_SECOND);
-    CHECK(n_dials == 2, "%u dials of two that have not come", n_dials);
+    pass_time(QR_SECOND);
+    CHECK(n_dials == 2, "%u dials of two absent peers", n_dials);
 }
 
-static void test_own_lateness_is_no_silence(void) {
-    start(0);
-    for (uint32_t i = 1; i < N; i++) hello(i);
+static void test_late_ticks_are_no_silence(void) {
+    start_member(0);
+    for (uint32_t i = 1; i < N; i++) send_hello(i);
     for (int i = 0; i < 50; i++) {
-        now_ns += 400 * QR_MS; /* 150 ms later than it asked for */
+        now_ns += 400 * QR_MS; /* 150 ms after the deadline */
         handle(m, .kind = QR_EVENT_TICK);
     }
     CHECK(n_silent == 0 && n_closed == 0, "%u silent, %u closed", n_silent, n_closed);
-    pass(QR_SECOND); /* in time again */
+    pass_time(QR_SECOND); /* on time again */
     CHECK(n_silent == 0, "%u silent", n_silent);
-    /* 5 and 16 heartbeats of 618 ms */
-    pass(2000 * QR_MS);
+    /* Silent after 5 intervals of 618 ms, closed after 16. */
+    pass_time(2000 * QR_MS);
     CHECK(n_silent == 0, "%u silent", n_silent);
-    pass(200 * QR_MS);
+    pass_time(200 * QR_MS);
     CHECK(n_silent == N - 1 && n_closed == 0, "%u silent, %u closed", n_silent, n_closed);
-    pass(7 * QR_SECOND);
+    pass_time(7 * QR_SECOND);
     CHECK(n_closed == N - 1, "%u closed", n_closed);
 }
 
-/* Before the first generation: 31 peers, 23 beyond eight, 250 + 23 * 16 ms. */
+/* Before the first generation the interval grows by 16 ms for each peer beyond eight: 250 + 23 * 16
+ * ms. */
 static void test_heartbeats_of_a_large_ring_that_forms(void) {
-    start(0);
-    for (uint32_t i = 1; i < N; i++) hello(i);
-    pass(QR_SECOND);
-    unsigned had = n_heartbeats;
+    start_member(0);
+    for (uint32_t i = 1; i < N; i++) send_hello(i);
+    pass_time(QR_SECOND);
+    unsigned before = n_heartbeats;
     for (int i = 0; i < 10; i++) {
         for (uint32_t k = 1; k < N; k++)
             handle(m, .kind = QR_EVENT_MESSAGE, .conn = k,
                    .message = &(struct qr_message){.kind = QR_MESSAGE_BUSY});
-        pass(618 * QR_MS);
+        pass_time(618 * QR_MS);
     }
-    CHECK(n_heartbeats - had == 10 * (N - 1), "%u heartbeats in ten turns", n_heartbeats - had);
+    CHECK(n_heartbeats - before == 10 * (N - 1), "%u heartbeats in ten turns",
+          n_heartbeats - before);
 }
 
-static void send(uint32_t from, const struct qr_message *msg) {
+static void send_message(uint32_t from, const struct qr_message *msg) {
     handle(m, .kind = QR_EVENT_MESSAGE, .conn = conn_of(from), .message = msg);
 }
 
@@ -149,12 +151,12 @@ static void send_heartbeat(uint32_t from, uint32_t interval_ms) {
         h->heard[h->n_heard++].incarnation[0] = 1;
         if (i != 5) h->heard[h->n_heard - 1].incarnation[1] = (uint8_t)i;
     }
-    send(from, &msg);
+    send_message(from, &msg);
 }
 
 static struct qr_message propose = {.kind = QR_MESSAGE_PROPOSE};
 
-/* Proposes generation `number`: worker `from` and the higher ones, without `without`. */
+/* Proposes generation `number` of worker `from` and all higher ones except `without`. */
 static void send_propose(uint64_t number, uint32_t from, uint32_t without) {
     struct qr_propose *p = &propose.propose;
     *p = (struct qr_propose){.id = {number, from, {1, (uint8_t)from}}};
@@ -162,45 +164,45 @@ static void send_propose(uint64_t number, uint32_t from, uint32_t without) {
         if (i != without)
             p->member[p->n_members++] =
                 (struct qr_member_name){.index = i, .incarnation = {1, i == 5 ? 0 : (uint8_t)i}};
-    send(from, &propose);
+    send_message(from, &propose);
 }
 
-/* The Begin of what was proposed last. */
+/* Sends the Begin of the last proposal. */
 static void send_begin(void) {
     static struct qr_message begun = {.kind = QR_MESSAGE_BEGIN};
     const struct qr_propose *p = &propose.propose;
     begun.begin = (struct qr_begin){
         .id = p->id, .n_members = p->n_members, .common = {.epochs = 1, .min_workers = 1}};
     for (uint32_t r = 0; r < p->n_members; r++) begun.begin.member[r].name = p->member[r];
-    send(p->id.index, &begun);
+    send_message(p->id.index, &begun);
 }
 
-/* Worker 5 in a generation of 32 that worker 0 leads. No peer has told it of a link yet: the Begin
- * stands for all of them. */
+/* Worker 5 in a generation of 32 that worker 0 leads. No peer has reported a link yet: the Begin
+ * implies all of them. */
 static void begin_generation(void) {
-    start(5);
+    start_member(5);
     for (uint32_t i = 0; i < N; i++)
-        if (i != 5) hello(i);
+        if (i != 5) send_hello(i);
     for (uint32_t i = 0; i < N; i++)
         if (i != 5)
             handle(m, .kind = QR_EVENT_DATA_UP, .index = i,
                    .incarnation = (uint8_t[QR_INCARNATION_BYTES]){1, (uint8_t)i});
     send_propose(1, 0, N);
     send_begin();
-    pass(QR_MS);
+    pass_time(QR_MS);
     CHECK(n_begun == 1 && n_suspended == 0, "%u generations, %u suspended", n_begun, n_suspended);
 }
 
-/* Between two that do not lead each 618 ms, to and from the leader each 250 ms: 1750 a second in
- * all in a ring of 32, and not 3970. */
+/* Every 618 ms between two followers, every 250 ms to and from the leader: 1750 heartbeats a second
+ * in a ring of 32 instead of 3970. */
 static void test_heartbeats_of_a_large_ring_that_works(void) {
     begin_generation();
     for (uint32_t i = 0; i < N; i++)
         if (i != 5) send_heartbeat(i, i ? 618 : 250);
-    pass(QR_SECOND / 2);
+    pass_time(QR_SECOND / 2);
     memset(heartbeats, 0, sizeof heartbeats);
     for (int k = 0; k < 40; k++) {
-        pass(250 * QR_MS);
+        pass_time(250 * QR_MS);
         send_heartbeat(0, 250);
         for (uint32_t i = 1; i < N && k % 2; i++)
             if (i != 5) send_heartbeat(i, 618);
@@ -210,47 +212,47 @@ static void test_heartbeats_of_a_large_ring_that_works(void) {
         CHECK(i == 5 || heartbeats[i] == 16 || heartbeats[i] == 17, "%u to worker %u",
               heartbeats[i], i);
     CHECK(n_silent == 0 && n_begun == 1, "%u silent", n_silent);
-    /* What a peer has announced counts: workers 0 and 7 are silent after 1.25 s, the others after
+    /* The announced interval applies: workers 0 and 7 are silent after 1.25 s, the others after
      * 3.09 s. */
     send_heartbeat(7, 250);
-    pass(1300 * QR_MS);
+    pass_time(1300 * QR_MS);
     CHECK(n_silent == 2, "%u silent", n_silent);
-    pass(1700 * QR_MS);
+    pass_time(1700 * QR_MS);
     CHECK(n_silent == 2, "%u silent", n_silent);
-    pass(200 * QR_MS);
+    pass_time(200 * QR_MS);
     CHECK(n_silent == N - 1, "%u silent", n_silent);
 }
 
-/* A peer from before the intervals takes 1.25 s for silence. */
-static void test_heartbeats_to_an_old_program(void) {
+/* A peer of a version without intervals has a fixed silence timeout of 1.25 s. */
+static void test_heartbeats_to_an_old_version(void) {
     begin_generation();
     send_heartbeat(7, 0);
-    pass(QR_SECOND);
+    pass_time(QR_SECOND);
     memset(heartbeats, 0, sizeof heartbeats);
-    pass(QR_SECOND);
+    pass_time(QR_SECOND);
     CHECK(heartbeats[7] == 4 && heartbeats[8] <= 2, "%u and %u", heartbeats[7], heartbeats[8]);
 }
 
-/* The leader loses worker 3 first, and begins without it: that worker 3 is silent here later is no
+/* The leader has removed worker 3 already. The later silence of worker 3 here must not count as a
  * second loss, which would bar its proposals. */
 static void test_one_loss_counts_once(void) {
     begin_generation();
     send_propose(2, 0, 3);
     send_begin();
     CHECK(n_begun == 2, "%u generations", n_begun);
-    pass(16 * QR_SECOND / 5);
+    pass_time(16 * QR_SECOND / 5);
     CHECK(n_silent == N - 1, "%u silent", n_silent);
-    unsigned had = n_promised;
-    send_propose(1000, 3, N); /* greater than any of its own meanwhile */
-    CHECK(n_promised == had + 1, "%u promises", n_promised - had);
+    unsigned before = n_promised;
+    send_propose(1000, 3, N); /* greater than any number proposed here */
+    CHECK(n_promised == before + 1, "%u promises", n_promised - before);
 }
 
-/* Addresses that a peer tells are dialed at the settings' port alone, and once a second for each
- * index, whatever a peer tells. */
-static void test_told_addresses_are_bounded(void) {
+/* Addresses reported by a peer are dialed only at the configured port and at most once a second for
+ * each index. */
+static void test_reported_addresses_are_limited(void) {
     struct qr_message *msg = qr_xcalloc(1, sizeof *msg);
-    start(0);
-    hello(1);
+    start_member(0);
+    send_hello(1);
     msg->kind = QR_MESSAGE_ADDRESSES;
     msg->addresses.n = 1;
     msg->addresses.name[0].index = 2;
@@ -261,7 +263,7 @@ static void test_told_addresses_are_bounded(void) {
         snprintf(msg->addresses.at[0], sizeof msg->addresses.at[0], "10.0.0.%d:1", i);
         handle(m, .kind = QR_EVENT_MESSAGE, .conn = 1, .message = msg);
     }
-    CHECK(n_dials == 1, "%u dials in one moment", n_dials);
+    CHECK(n_dials == 1, "%u dials at once", n_dials);
     free(msg);
 }
 
@@ -270,14 +272,14 @@ int main(void) {
         snprintf(names[i], sizeof names[i], "w%u:1", i);
         peers[i] = names[i];
     }
-    test_news_goes_together();
+    test_changes_are_batched();
     test_dials_after_the_newcomers();
-    test_own_lateness_is_no_silence();
+    test_late_ticks_are_no_silence();
     test_heartbeats_of_a_large_ring_that_forms();
     test_heartbeats_of_a_large_ring_that_works();
-    test_heartbeats_to_an_old_program();
+    test_heartbeats_to_an_old_version();
     test_one_loss_counts_once();
-    test_told_addresses_are_bounded();
+    test_reported_addresses_are_limited();
     qr_member_free(m);
     return t_end();
 }

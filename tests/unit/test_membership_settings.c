@@ -1,5 +1,5 @@
-/* The membership machine and settings: those that all must have, and those that differ and may; who
- * comes to a ring that works, and what its words do there. */
+/* Membership and settings: those that must be equal, those that may differ, and newcomers with
+ * other settings at a working ring. */
 #include "tests/boxes.h"
 
 static void test_settings(void) {
@@ -22,7 +22,7 @@ static void test_settings(void) {
                   boxes[i].at_ns - t < 31 * QR_SECOND && strstr(boxes[i].text, "batch_size is "),
               "%s", boxes[i].text);
 
-    reset(); /* all exit, also those that agree with each other */
+    reset(); /* All exit, including the two that agree with each other. */
     a = box(0, 0, 3, 1, fields_64), b = box(1, 1, 3, 2, fields_64);
     struct box *c = box(2, 2, 3, 3, fields_32);
     wire_up(b, a), wire_up(c, a), wire_up(c, b), wire_up(a, c), wire_up(b, c);
@@ -30,8 +30,8 @@ static void test_settings(void) {
     CHECK(a->code == QR_FAILED_PRECONDITION && b->code == QR_FAILED_PRECONDITION &&
           c->code == QR_FAILED_PRECONDITION);
 
-    /* a group that runs is not disturbed; the stranger is told by the leader at once, when a step
-     * is committed */
+    /* A running group is not disturbed. The leader rejects the newcomer at once if a step is
+     * committed. */
     reset();
     a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64);
     wire_up(b, a);
@@ -46,9 +46,9 @@ static void test_settings(void) {
     CHECK(a->begun && !a->stop);
 }
 
-/* Processes that say that they are the absent worker, with other settings, one after the other:
- * none answers at its name. The others form without it. */
-static void test_settings_of_who_says_so(void) {
+/* Processes with other settings claim to be the absent worker, one after the other. None answers at
+ * its address, so the others form without it. */
+static void test_settings_of_impostors(void) {
     reset();
     struct box *a = box(0, 0, 3, 1, fields_64), *b = box(1, 1, 3, 2, fields_64), *c = NULL;
     wire_up(b, a);
@@ -62,10 +62,10 @@ static void test_settings_of_who_says_so(void) {
           a->text);
 }
 
-/* ---- settings that differ and may ---- */
-/* ten reductions an epoch */
-static struct box *with(struct box *b, uint64_t epochs, enum qr_allreduce kind,
-                        unsigned min_workers) {
+/* ---- settings that may differ ---- */
+/* With ten reductions an epoch. */
+static struct box *set_options(struct box *b, uint64_t epochs, enum qr_allreduce kind,
+                               unsigned min_workers) {
     qr_member_set_plan(b->m, epochs, 10);
     b->m->own.allreduce = kind;
     b->m->own.min_workers = min_workers;
@@ -81,44 +81,44 @@ static bool all_have(uint64_t epochs, enum qr_allreduce kind, unsigned min_worke
     }
     return true;
 }
-/* Two of three work, with 7 epochs, the star, and 2 as the fewest; the one that will come is
- * not there. */
-static void two_work(uint32_t newcomer) {
+/* Two of three workers form a ring with 7 epochs, the star and min-workers 2; `newcomer`
+ * is absent. */
+static void start_two(uint32_t newcomer) {
     reset();
     uint32_t one = newcomer == 0, two = newcomer == 2 ? 1 : 2;
-    with(box(one, one, 3, 1, fields_64), 7, QR_ALLREDUCE_STAR, 2);
-    with(box(two, two, 3, 2, fields_64), 7, QR_ALLREDUCE_STAR, 2);
+    set_options(box(one, one, 3, 1, fields_64), 7, QR_ALLREDUCE_STAR, 2);
+    set_options(box(two, two, 3, 2, fields_64), 7, QR_ALLREDUCE_STAR, 2);
     wire_up(&boxes[two], &boxes[one]);
     pass(61 * QR_SECOND);
     CHECK(boxes[one].begun && boxes[two].begun && boxes[one].gen.begin.n_members == 2 &&
           !strstr(boxes[two].log, " here and "));
 }
-static void come(uint32_t newcomer) {
+static void connect_newcomer(uint32_t newcomer) {
     for (uint32_t k = 0; k < 3; k++)
         if (k < newcomer) wire_up(&boxes[newcomer], &boxes[k]);
         else if (k > newcomer) wire_up(&boxes[k], &boxes[newcomer]);
 }
 static void test_others_settings(void) {
-    static const char *const said[] = {"epochs is 900 here and 7 in the ring; the ring's value "
+    static const char *const want[] = {"epochs is 900 here and 7 in the ring; the ring's value "
                                        "applies until the run ends: to change it, stop all workers",
                                        "allreduce is ring here and star",
                                        "min-workers is 60 here and 2"};
     for (uint32_t newcomer = 0; newcomer < 3; newcomer++) {
-        two_work(newcomer);
+        start_two(newcomer);
         struct box *late =
-            with(box(newcomer, newcomer, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 60);
-        come(newcomer);
+            set_options(box(newcomer, newcomer, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 60);
+        connect_newcomer(newcomer);
         pass(QR_SECOND);
-        CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3), "late, worker %u: %u members", newcomer,
+        CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3), "newcomer %u: %u members", newcomer,
               boxes[1].gen.begin.n_members);
-        for (size_t k = 0; k < COUNT(said); k++)
-            CHECK(strstr(late->log, said[k]) && !strstr(strstr(late->log, said[k]) + 1, said[k]),
+        for (size_t k = 0; k < COUNT(want); k++)
+            CHECK(strstr(late->log, want[k]) && !strstr(strstr(late->log, want[k]) + 1, want[k]),
                   "%s", late->log);
         for (uint32_t i = 0; i < 3; i++)
-            CHECK(i == newcomer || !strstr(boxes[i].log, " here and "), "worker %u says: %s", i,
+            CHECK(i == newcomer || !strstr(boxes[i].log, " here and "), "log of worker %u: %s", i,
                   boxes[i].log);
-        /* of the others one after the other is started again, with the newcomer's: what is handed
-         * on stays */
+        /* Restart the other workers one by one with the newcomer's settings: the ring's
+         * are kept. */
         for (uint32_t gone = 0; gone < 3; gone++) {
             if (gone == newcomer) continue;
             for (uint32_t k = 0; k < n_wires; k++)
@@ -128,25 +128,28 @@ static void test_others_settings(void) {
                     handle(wires[k].end[wires[k].end[0] == &boxes[gone]]->m, .kind = QR_EVENT_DOWN,
                            .conn = 2 * k + (wires[k].end[0] == &boxes[gone]), .text = "reset");
                 }
-            with(box(gone, gone, 3, (uint8_t)(20 + gone), fields_64), 900, QR_ALLREDUCE_RING, 60);
-            come(gone);
+            set_options(box(gone, gone, 3, (uint8_t)(20 + gone), fields_64), 900, QR_ALLREDUCE_RING,
+                        60);
+            connect_newcomer(gone);
             pass(3 * QR_SECOND);
-            CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3), "worker %u came, then %u again", newcomer,
-                  gone);
+            CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3), "newcomer %u, then restarted worker %u",
+                  newcomer, gone);
         }
     }
-    two_work(2); /* one has begun alone, and is ahead of them: still theirs */
-    with(box(2, 2, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 1);
+    /* A worker that formed a ring alone joins with a later state: the ring's settings are kept. */
+    start_two(2);
+    set_options(box(2, 2, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 1);
     pass(61 * QR_SECOND);
     CHECK(boxes[2].begun && boxes[2].gen.begin.n_members == 1 &&
           boxes[2].gen.begin.common.epochs == 900);
     tell_state(2, 20, 5, false);
-    come(2);
+    connect_newcomer(2);
     pass(QR_SECOND);
     CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[0].gen.begin.base_reductions == 20);
-    reset(); /* early: the leader's */
+    reset(); /* Before a ring forms, the leader's settings apply. */
     for (uint32_t i = 0; i < 3; i++)
-        with(box(i, i, 3, (uint8_t)(1 + i), fields_64), 900 - i, (enum qr_allreduce)(i + 1), 1 + i);
+        set_options(box(i, i, 3, (uint8_t)(1 + i), fields_64), 900 - i, (enum qr_allreduce)(i + 1),
+                    1 + i);
     for (uint32_t i = 0; i < 3; i++)
         for (uint32_t k = 0; k < i; k++) wire_up(&boxes[i], &boxes[k]);
     pass(QR_SECOND);
@@ -155,28 +158,28 @@ static void test_others_settings(void) {
           strstr(boxes[2].log, "epochs is 898 here and 900") &&
           strstr(boxes[2].log, "allreduce is star here and ring"));
 }
-/* A state beyond the ring's epochs is not gone on from; beyond those of a first leader
- * nothing begins. */
-static void test_beyond(void) {
+/* A state beyond the ring's epochs is not used. If all states are beyond the first leader's epochs,
+ * no ring forms. */
+static void test_state_beyond_epochs(void) {
     for (uint32_t newcomer = 0; newcomer < 3; newcomer += 2) {
-        two_work(newcomer);
-        with(box(newcomer, newcomer, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 1);
+        start_two(newcomer);
+        set_options(box(newcomer, newcomer, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 1);
         tell_state(newcomer, 71, 5, false);
-        come(newcomer);
+        connect_newcomer(newcomer);
         pass(QR_SECOND);
         CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[1].gen.begin.base_reductions == 0 &&
                   !boxes[1].gen.begin.member[newcomer].holder,
               "step %llu", (unsigned long long)boxes[1].gen.begin.base_reductions);
-        two_work(newcomer); /* the last one of them is */
-        with(box(newcomer, newcomer, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 1);
+        start_two(newcomer); /* A state at the end of the last epoch is used. */
+        set_options(box(newcomer, newcomer, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 1);
         tell_state(newcomer, 70, 5, false);
-        come(newcomer);
+        connect_newcomer(newcomer);
         pass(QR_SECOND);
         CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[1].gen.begin.base_reductions == 70);
     }
     reset();
     for (uint32_t i = 0; i < 2; i++) {
-        with(box(i, i, 2, (uint8_t)(1 + i), fields_64), 7 + i, QR_ALLREDUCE_AUTO, 1);
+        set_options(box(i, i, 2, (uint8_t)(1 + i), fields_64), 7 + i, QR_ALLREDUCE_AUTO, 1);
         tell_state(i, 75, 5, false);
     }
     wire_up(&boxes[1], &boxes[0]);
@@ -190,17 +193,17 @@ static void test_beyond(void) {
                     "7 epochs are already trained, and the leader, worker 0 (a:1), has --epochs 7"),
             "%s", boxes[i].text);
 }
-/* A stranger beside a newcomer of the job's: it keeps a first generation from forming, and
- * nothing else. */
-static void test_stranger_beside(void) {
+/* A worker with other settings beside a valid newcomer prevents only a first generation. */
+static void test_mismatch_beside_newcomer(void) {
     for (uint32_t newcomer = 0; newcomer < 3; newcomer += 2)
         for (int order = 0; order < 2; order++) {
-            two_work(newcomer);
-            with(box(newcomer, newcomer, 4, 9, fields_64), 7, QR_ALLREDUCE_STAR, 1);
+            start_two(newcomer);
+            set_options(box(newcomer, newcomer, 4, 9, fields_64), 7, QR_ALLREDUCE_STAR, 1);
             box(3, 3, 4, 8, fields_32);
-            if (order) come(newcomer); /* the stranger comes between promise and Begin */
+            /* The mismatched worker connects between promise and Begin. */
+            if (order) connect_newcomer(newcomer);
             wire_up(&boxes[3], &boxes[newcomer]);
-            if (!order) come(newcomer);
+            if (!order) connect_newcomer(newcomer);
             pass(500 * MILLI);
             CHECK(boxes[newcomer].begun && all_have(7, QR_ALLREDUCE_STAR, 2, 3),
                   "worker %u, order %d: %s", newcomer, order, boxes[newcomer].log);
@@ -210,28 +213,29 @@ static void test_stranger_beside(void) {
             CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[3].stop &&
                   boxes[3].code == QR_FAILED_PRECONDITION);
         }
-    /* one is left of two that are needed; a stranger comes, and then the other one again */
-    two_work(0);
+    /* One of two needed workers is left. A mismatched worker connects, then the missing one
+     * returns. */
+    start_two(0);
     handle(boxes[2].m, .kind = QR_EVENT_LEAVE, .code = QR_CANCELLED, .text = "SIGTERM");
     deliver();
     box(0, 0, 3, 8, fields_32);
     wire_up(&boxes[1], &boxes[0]), wire_up(&boxes[0], &boxes[1]);
     pass(50 * QR_SECOND);
     CHECK(!boxes[1].stop && !boxes[1].begun && boxes[0].stop, "%s", boxes[1].text);
-    with(box(2, 2, 3, 7, fields_64), 900, QR_ALLREDUCE_RING, 1);
+    set_options(box(2, 2, 3, 7, fields_64), 900, QR_ALLREDUCE_RING, 1);
     wire_up(&boxes[2], &boxes[1]);
     pass(QR_SECOND);
     CHECK(boxes[1].begun && boxes[2].begun && boxes[1].gen.begin.common.epochs == 7);
 }
-/* Who was started again under the leader's index is not the leader yet: its end is
- * nobody else's. */
+/* A restarted process with the leader's index is not the leader yet: its Done or Goodbye does not
+ * end the run. */
 static void test_end_of_another(void) {
     static struct qr_message end[2] = {
         {.kind = QR_MESSAGE_DONE, .done = {.code = QR_INVALID_ARGUMENT, .text = "mine"}},
         {.kind = QR_MESSAGE_GOODBYE,
          .goodbye = {.why = QR_GOODBYE_DONE, .code = QR_INVALID_ARGUMENT, .text = "mine"}}};
     for (int how = 0; how < 2; how++) {
-        two_work(2);
+        start_two(2);
         box(2, 0, 3, 9, fields_64);
         wires[n_wires++] = (struct wire){{&boxes[1], &boxes[2]}, true};
         uint32_t conn = 2 * (n_wires - 1);
@@ -250,10 +254,10 @@ static void test_end_of_another(void) {
 int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
     test_settings();
-    test_settings_of_who_says_so();
+    test_settings_of_impostors();
     test_others_settings();
-    test_beyond();
-    test_stranger_beside();
+    test_state_beyond_epochs();
+    test_mismatch_beside_newcomer();
     test_end_of_another();
     reset();
     free(queue);
