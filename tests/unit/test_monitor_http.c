@@ -1,5 +1,5 @@
-/* The port for probes and metrics: raw sockets on loopback, good and bad clients, and what the text
- * holds. The watches on computed time. */
+/* The port for probes and metrics: valid and malformed requests on loopback, the pages' contents,
+ * and watches on virtual time. */
 #include "monitor/http.h"
 
 #include <arpa/inet.h>
@@ -33,7 +33,7 @@ static int dial_from(unsigned host) { /* 127.0.0.host */
     return -1;
 }
 static int dial(void) { return dial_from(1); }
-/* Everything until the other side closes, or a minute of silence: then false. */
+/* Reads until the peer closes. False after a minute without data, or if the buffer is full. */
 static bool drain(int s) {
     size_t n = 0;
     reply[0] = 0;
@@ -80,7 +80,7 @@ static struct qr_http *open_one(struct qr_http_options opt) {
     return h;
 }
 
-static void paths(void) {
+static void test_paths(void) {
     struct qr_http *h = open_one((struct qr_http_options){0});
     CHECK(request("GET", "/healthz") && status(200) && strcmp(body(), "ok\n") == 0, "%s", reply);
     CHECK(request("GET", "/readyz") && status(503), "%s", reply);
@@ -108,12 +108,11 @@ static void paths(void) {
         "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nhalf a body";
     CHECK(ask(post, sizeof post - 1) && status(405), "%s", reply);
     qr_http_close(h);
-    CHECK(dial() < 0, "nobody listens after close");
+    CHECK(dial() < 0, "the port is closed");
 }
 
-/* Each ends with an answer of 400 and above or a closed connection, and the next client
- * is served. */
-static void garbage(void) {
+/* The connection of each malformed request is closed, and the next client is served. */
+static void test_malformed_requests(void) {
     struct qr_http *h = open_one((struct qr_http_options){.timeout_ns = 300 * QR_MS});
     static char wide[20000] = "GET /";
     memset(wide + 5, 'a', sizeof wide - 5);
@@ -143,31 +142,33 @@ static void garbage(void) {
     qr_http_close(h);
 }
 
-/* Who sends a byte now and then is cut off all the same, while others are served. */
-static void slow(void) {
+/* A client that sends one byte at a time is disconnected at the timeout while others are served. */
+static void test_slow_client(void) {
     struct qr_http *h = open_one((struct qr_http_options){.timeout_ns = 300 * QR_MS});
     static const char text[] = "GET /healthz HTTP/1.1\r\nHost: x\r\nX: "
                                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-    int64_t began_ns = qr_now_ns(&qr_clock_monotonic), cut_ns = 0;
+    int64_t began_ns = qr_now_ns(&qr_clock_monotonic), closed_ns = 0;
     int s = dial(), idle = dial();
-    for (size_t i = 0; i < sizeof text && !cut_ns; i++) {
+    for (size_t i = 0; i < sizeof text && !closed_ns; i++) {
         struct pollfd p = {.fd = s, .events = POLLIN};
         char c;
         if (send(s, text + i, 1, MSG_NOSIGNAL) < 0 ||
             (poll(&p, 1, 30) > 0 && recv(s, &c, 1, MSG_DONTWAIT) <= 0))
-            cut_ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
+            closed_ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
         if (i == 3) CHECK(request("GET", "/healthz") && status(200), "%s", reply);
     }
-    CHECK(cut_ns >= 250 * QR_MS, "cut off after %.3f s", (double)cut_ns / 1e9);
-    CHECK(t_in_time("a slow client of 0.3 s is cut off", cut_ns, 2 * QR_SECOND, T_MINUTE));
-    CHECK(drain(idle), "who says nothing is cut off too");
+    CHECK(closed_ns >= 250 * QR_MS, "disconnected after %.3f s", (double)closed_ns / 1e9);
+    CHECK(
+        t_in_time("a slow client is disconnected after 0.3 s", closed_ns, 2 * QR_SECOND, T_MINUTE));
+    CHECK(drain(idle), "an idle client is disconnected too");
     close(s), close(idle);
     CHECK(request("GET", "/healthz") && status(200), "%s", reply);
     qr_http_close(h);
 }
 
-/* More connections than allowed from one address: its oldest go, and the next one is served. */
-static void many(void) {
+/* More connections than allowed from one address: the oldest are closed, and the next one is
+ * served. */
+static void test_many_connections(void) {
     enum { HELD = 12 };
     struct qr_http *h = open_one((struct qr_http_options){.connections = 8, .per_address = 4});
     int s[HELD];
@@ -184,9 +185,9 @@ static void many(void) {
     qr_http_close(h);
 }
 
-/* Hundreds that are slow, from many addresses and from the probe's own: each probe is answered at
- * once, whatever they hold. */
-static void crowd(void) {
+/* Hundreds of slow connections from many addresses, the probe's own included: each probe is
+ * answered at once. */
+static void test_slow_crowd(void) {
     enum { SLOW = 300, ADDRESSES = 20, PROBES = 20 };
     static const char half[] = "GET /metrics HTTP/1.1\r\nHost: x\r\nX: ",
                       whole[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -195,7 +196,7 @@ static void crowd(void) {
     int64_t worst_ns = 0;
     for (int i = 0; i < SLOW; i++) {
         s[i] = dial_from(i % 7 ? 2 + (unsigned)i % ADDRESSES : 1);
-        CHECK(s[i] >= 0, "slow one %d", i);
+        CHECK(s[i] >= 0, "slow connection %d", i);
         if (i % 3)
             (void)!send(s[i], i % 3 == 1 ? half : whole,
                         (i % 3 == 1 ? sizeof half : sizeof whole) - 1, MSG_NOSIGNAL);
@@ -206,7 +207,7 @@ static void crowd(void) {
               reply);
         int64_t ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
         if (ns > worst_ns) worst_ns = ns;
-        int again = i * (SLOW / PROBES); /* they come again meanwhile */
+        int again = i * (SLOW / PROBES); /* Slow clients reconnect meanwhile. */
         close(s[again]);
         s[again] = dial_from(2 + (unsigned)i);
     }
@@ -217,7 +218,7 @@ static void crowd(void) {
 
 /* ---- metrics ---- */
 
-/* The value of a sample, or NaN when it is not there exactly once. */
+/* The value of a sample, or NaN unless it occurs exactly once. */
 static double sample(const char *text, const char *name) {
     double v = __builtin_nan("");
     int n = 0;
@@ -227,15 +228,14 @@ static double sample(const char *text, const char *name) {
     return n == 1 ? v : __builtin_nan("");
 }
 
-/* Each line is a comment of a family not seen before, or a sample of the family that was
- * announced last. */
+/* Each line is a comment of a new family, or a sample of the last announced family. */
 static void check_grammar(char *text) {
     char family[128] = "", seen[8192] = " ";
     for (char *l = strtok(text, "\n"); l; l = strtok(NULL, "\n")) {
         char name[128] = "", kind[32] = "", spaced[130];
         if (sscanf(l, "# HELP %127s", name) == 1) {
             snprintf(spaced, sizeof spaced, " %.126s ", name);
-            CHECK(!strstr(seen, spaced), "%s comes twice", name);
+            CHECK(!strstr(seen, spaced), "%s occurs twice", name);
             strncat(seen, spaced + 1, sizeof seen - strlen(seen) - 1);
             snprintf(family, sizeof family, "%s", name);
             CHECK(strlen(l) > strlen("# HELP ") + strlen(name) + 3, "no help: %s", l);
@@ -252,7 +252,7 @@ static void check_grammar(char *text) {
     }
 }
 
-static void metrics(void) {
+static void test_metrics(void) {
     struct qr_http *h = open_one((struct qr_http_options){0});
     qr_gauge(QR_STEP, 17);
     qr_gauge_real(QR_LOSS, 0.1234567890123456789);
@@ -278,17 +278,18 @@ static void metrics(void) {
     qr_http_close(h);
 }
 
-static void silent(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static void record_message(void *ctx, enum qr_log_level level, const char *module,
+                           const char *message) {
     (void)level;
     (void)module;
     snprintf(ctx, 64, "%.63s", message);
 }
 
-/* What a client reads from /status is what was set; the last error is the log's last warning or
- * error, which the log gets as well. */
-static void told(void) {
+/* /status has the values that were set. /last-error has the log's last warning or error, which is
+ * also logged. */
+static void test_status(void) {
     struct qr_http *h = open_one((struct qr_http_options){0});
-    char heard[64] = "";
+    char logged[64] = "";
     struct qr_status s;
     struct qr_err err = {0};
     CHECK(request("GET", "/last-error") && status(200) && !*body(), "%s", reply);
@@ -301,11 +302,11 @@ static void told(void) {
     qr_status_line(&(struct qr_status_pair){s, s, 1}, &text);
     CHECK(strstr(qr_buf_string(&text), "loss nan,"), "%s", qr_buf_string(&text));
     qr_buf_free(&text);
-    struct qr_log log =
-        qr_last_error_keep((struct qr_log){.level = QR_LOG_INFO, .write = silent, .ctx = heard});
+    struct qr_log log = qr_last_error_keep(
+        (struct qr_log){.level = QR_LOG_INFO, .write = record_message, .ctx = logged});
     qr_warn(&log, "group", "worker %d is gone", 2);
     qr_info(&log, "group", "all is well");
-    CHECK(strcmp(heard, "all is well") == 0, "%s", heard);
+    CHECK(strcmp(logged, "all is well") == 0, "%s", logged);
     CHECK(request("GET", "/last-error") && strstr(body(), " W group: worker 2 is gone\n"), "%s",
           reply);
     qr_gauge(QR_STEP, 21);
@@ -354,7 +355,7 @@ static struct qr_watch training(void) {
                              .floor_ns = 10 * QR_SECOND,
                              .first_ns = 100 * QR_SECOND};
 }
-/* Looks once a second; returns the second at which it is first stuck, or 0. */
+/* Samples once a second. Returns the second at which the watch is first stuck, or 0. */
 static int stuck_after(struct qr_watch *w, int64_t *now_ns, int seconds, char *why) {
     for (int i = 1; i <= seconds; i++) {
         *now_ns += QR_SECOND;
@@ -364,12 +365,12 @@ static int stuck_after(struct qr_watch *w, int64_t *now_ns, int seconds, char *w
     return 0;
 }
 
-static void watches(void) {
+static void test_watches(void) {
     struct qr_watch w = training();
     char why[160] = "";
     int64_t now_ns = 1000 * QR_SECOND;
     qr_watch_sample(&w, now_ns);
-    CHECK(stuck_after(&w, &now_ns, 1000, why) == 0, "off: nothing is watched");
+    CHECK(stuck_after(&w, &now_ns, 1000, why) == 0, "off: nothing is stuck");
     qr_watch_on(&w, true);
     qr_watch_sample(&w, now_ns += QR_SECOND);
     CHECK(stuck_after(&w, &now_ns, 200, why) == 101 && strstr(why, "the training thread") &&
@@ -377,15 +378,16 @@ static void watches(void) {
           "the first turn has its own bound: %s", why);
     qr_count(QR_TURNS_TRAINING, 1);
     qr_watch_sample(&w, now_ns += QR_SECOND);
-    CHECK(qr_watch_check(&w, why, sizeof why), "a turn heals: %s", why);
+    CHECK(qr_watch_check(&w, why, sizeof why), "a turn clears it: %s", why);
     CHECK(stuck_after(&w, &now_ns, 50, why) == 11, "the floor");
-    qr_count(QR_TURNS_TRAINING, 1); /* it did go on, after 11 s: from now on 55 s are no reason */
+    /* The thread continued after 11 s: from now on the bound is 55 s. */
+    qr_count(QR_TURNS_TRAINING, 1);
     qr_watch_sample(&w, now_ns += QR_SECOND);
     CHECK(stuck_after(&w, &now_ns, 80, why) == 56, "five times the longest pause");
     qr_watch_on(&w, false);
     qr_watch_sample(&w, now_ns += QR_SECOND);
     CHECK(qr_watch_check(&w, why, sizeof why), "off again");
-    /* a process that was stopped for an hour */
+    /* The process was stopped for an hour. */
     w = training();
     qr_watch_on(&w, true);
     qr_watch_sample(&w, now_ns);
@@ -402,7 +404,7 @@ static bool healthz_within(int code, int ms) {
     }
     return false;
 }
-static void health(void) {
+static void test_health(void) {
     struct qr_http *h = open_one((struct qr_http_options){.control_bound_ns = 200 * QR_MS,
                                                           .training_bound_ns = 10 * QR_SECOND});
     qr_http_watch(h, QR_HTTP_CONTROL, true);
@@ -418,7 +420,7 @@ static void health(void) {
 
 /* ---- the port ---- */
 
-static void taken(void) {
+static void test_port_in_use(void) {
     struct qr_http *h = open_one((struct qr_http_options){0}), *second = NULL;
     struct qr_err err = {0};
     char number[16];
@@ -433,7 +435,7 @@ static void taken(void) {
           "%s", err.msg);
     opt.bind = NULL;
     CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_ALREADY_EXISTS,
-          "all addresses clash with one: %s", err.msg);
+          "all addresses conflict with one: %s", err.msg);
     qr_http_close(h);
     CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_OK && unused == port,
           "free again, on all addresses: %s", err.msg);
@@ -453,15 +455,15 @@ static void taken(void) {
 
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
-    watches();
-    paths();
-    garbage();
-    slow();
-    many();
-    crowd();
-    metrics();
-    told();
-    health();
-    taken();
+    test_watches();
+    test_paths();
+    test_malformed_requests();
+    test_slow_client();
+    test_many_connections();
+    test_slow_crowd();
+    test_metrics();
+    test_status();
+    test_health();
+    test_port_in_use();
     return t_end();
 }

@@ -1,5 +1,5 @@
-/* The profiler's messages: what was written by hand, as protobuf-c reads it; requests that
- * protobuf-c wrote, as they are read by hand; and bytes that are no messages. */
+/* The profiler's messages: encoded by hand and decoded by protobuf-c; encoded by protobuf-c and
+ * decoded by hand; and malformed bytes. */
 #include "base/mem.h"
 #include "monitor/profile/profile.h"
 #include "profiler.pb-c.h"
@@ -10,7 +10,7 @@ static struct qr_bytes pack(const ProtobufCMessage *m) {
     return qr_bytes_of(packed, protobuf_c_message_pack(m, packed));
 }
 
-static void requests(void) {
+static void test_profile_request(void) {
     Qring__Profiler__ProfileRequest r;
     Qring__Profiler__ProfileOptions o;
     char session[] = "2026_11_23", root[] = "/logs/plugins/profile", host[] = "worker-0:2223";
@@ -30,7 +30,7 @@ static void requests(void) {
     CHECK(got.duration_ms == 1500 && got.start_timestamp_ns == UINT64_C(1795468200123456789) &&
           got.session_id.n == strlen(session) &&
           memcmp(got.session_id.p, session, got.session_id.n) == 0 && !got.emit_xspace);
-    for (size_t n = 0; n < bytes.n; n++) /* cut anywhere: never more than there is */
+    for (size_t n = 0; n < bytes.n; n++) /* Truncated anywhere: no read past the end. */
         if (qr_profile_request_decode(qr_bytes_of(bytes.p, n), &got, &err) != QR_OK)
             CHECK(err.code == QR_INVALID_ARGUMENT && err.msg[0]);
     r.duration_ms = 0;
@@ -39,7 +39,7 @@ static void requests(void) {
           got.duration_ms == 7);
 }
 
-static void other_requests(void) {
+static void test_other_requests(void) {
     Qring__Profiler__TerminateRequest t;
     Qring__Profiler__MonitorRequest m;
     char session[] = "abc";
@@ -54,22 +54,22 @@ static void other_requests(void) {
     CHECK(qr_monitor_request_decode(pack(&m.base), &ms, QR_IGNORED) == QR_OK && ms == 250);
 }
 
-static void no_messages(void) {
+static void test_malformed(void) {
     static const struct {
         const char *bytes;
         size_t n;
     } bad[] = {
-        {"\x08", 1}, /* a number that is not there */
+        {"\x08", 1}, /* a missing number */
         {"\x32\x05"
          "ab",
-         4},                                                      /* longer than what is left */
+         4},                                                      /* longer than the rest */
         {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12}, /* more than 64 bits */
         {"\x0b", 1},                                              /* a group */
         {"\x0f", 1},                                              /* wire type 7 */
         {"\x00\x00", 2},                                          /* field 0 */
-        {"\x22\x02\x40\x80", 4},                                  /* options that are none */
-        {"\x09\x01\x02", 3},                                  /* 8 bytes, of which 2 are there */
-        {"\x32\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11}, /* 2^64 - 1 bytes */
+        {"\x22\x02\x40\x80", 4},                                  /* malformed options */
+        {"\x09\x01\x02", 3},                                      /* 2 bytes of 8 */
+        {"\x32\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11},     /* 2^64 - 1 bytes */
     };
     static uint8_t large[QR_PROFILE_REQUEST_MAX + 1];
     struct qr_profile_request r;
@@ -114,7 +114,8 @@ enum { BASE = 5000000 }; /* ns */
 #define SPAN(b, e, ...)                                                                            \
     { .begin_ns = BASE + (b), .end_ns = BASE + (e), __VA_ARGS__ }
 
-/* Two steps of the training thread; of another thread a micro-batch in each, and one in none. */
+/* Two steps of the training thread; micro-batches of a pool thread, one outside and one in each
+ * step. */
 static struct qr_span training[] = {
     SPAN(150, 180, .kind = QR_SPAN_FORWARD, .name = "dense_1:Dense", .number = 16),
     SPAN(140, 300, .kind = QR_SPAN_MICRO_BATCH, .number = 0),
@@ -163,7 +164,7 @@ static void check_pool(const Qring__Profiler__XPlane *p, const Qring__Profiler__
         CHECK(stat_of(p, l->events[i], "_c") == step[i], "step of micro-batch %zu", i);
 }
 
-static void xspace(void) {
+static void test_xspace(void) {
     struct qr_span_thread threads[] = {{100, "qringd", training, COUNT(training)},
                                        {101, "qring-pool-1", pool, COUNT(pool)}};
     struct qr_spans s = {BASE, BASE + 1000, INT64_C(1795468200000000000), 2, threads, 3};
@@ -178,7 +179,7 @@ static void xspace(void) {
         CHECK(strcmp(x->hostnames[0], "worker_0") == 0 && strstr(x->warnings[0], "3 spans"));
         CHECK(strcmp(env->name, "Task Environment") == 0 && env->n_stats == 2 &&
               env->stats[1]->uint64_value - env->stats[0]->uint64_value == 1000);
-        /* one number for each word: the plugin finds statistics by it */
+        /* Each name has one id, because the plugin finds statistics by it. */
         for (size_t i = 0; i < p->n_stat_metadata; i++)
             for (size_t k = 0; k < i; k++)
                 CHECK(strcmp(p->stat_metadata[i]->value->name, p->stat_metadata[k]->value->name) !=
@@ -201,7 +202,7 @@ static void xspace(void) {
     }
     qr_buf_clear(&answer);
     qr_profile_response_encode((struct qr_bytes){0}, false, &answer);
-    CHECK(answer.n == 2 && memcmp(answer.p, "\x38\x01", 2) == 0, "an empty trace says so");
+    CHECK(answer.n == 2 && memcmp(answer.p, "\x38\x01", 2) == 0, "empty_trace is set");
     qr_buf_clear(&answer);
     qr_monitor_response_encode("step 3", &answer);
     CHECK(answer.n == 8 && memcmp(answer.p, "\x0a\x06step 3", 8) == 0);
@@ -210,9 +211,9 @@ static void xspace(void) {
 }
 
 int main(void) {
-    requests();
-    other_requests();
-    no_messages();
-    xspace();
+    test_profile_request();
+    test_other_requests();
+    test_malformed();
+    test_xspace();
     return t_end();
 }

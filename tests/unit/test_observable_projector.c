@@ -1,5 +1,5 @@
-/* Projectors: their expectation values are probabilities of bit strings of random states; readers
- * of "projector" and "probs" of jobs, and what they refuse. */
+/* Projectors: their expectation values are probabilities of bit strings of random states;
+ * "projector" and "probs" in jobs, and forms that are rejected. */
 #include "job/job.h"
 #include "observable/projector.h"
 #include "tests/ref/dense.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 
 /* Sums of at most 16 terms below 1. */
-static void probabilities(void) {
+static void test_probabilities(void) {
     static const uint16_t qubits[] = {2, 0, 3};
     for (uint64_t seed = 1; seed <= 10; seed++) {
         struct qr_circuit *c = ref_random_circuit(seed, 4, 12);
@@ -39,9 +39,9 @@ static void probabilities(void) {
     qr_observable_fini(&o);
 }
 
-static void jobs(void) {
+static void test_jobs(void) {
     static const struct {
-        const char *readouts, *says; /* NULL: accepted */
+        const char *readouts, *error; /* NULL: accepted */
         size_t n;
     } rows[] = {
         {"[{\"probs\": [0, 2]}, \"Z1\", {\"projector\": \"011\"}]", NULL, 6},
@@ -67,18 +67,18 @@ static void jobs(void) {
             rows[i].readouts);
         enum qr_code code =
             qr_job_parse((struct qr_bytes){(const uint8_t *)text, (size_t)n}, "job", &job, &err);
-        CHECK((code == QR_OK) == !rows[i].says, "%s: %s", rows[i].readouts, err.msg);
+        CHECK((code == QR_OK) == !rows[i].error, "%s: %s", rows[i].readouts, err.msg);
         if (code == QR_OK) {
             CHECK(job->layers[0].quantum.n_readouts == rows[i].n, "%s", rows[i].readouts);
             qr_job_free(job);
         } else {
-            CHECK(strstr(err.msg, rows[i].says), "%s: %s", rows[i].readouts, err.msg);
+            CHECK(strstr(err.msg, rows[i].error), "%s: %s", rows[i].readouts, err.msg);
         }
     }
 }
 
 int main(void) {
-    probabilities();
-    jobs();
+    test_probabilities();
+    test_jobs();
     return t_end();
 }

@@ -26,7 +26,7 @@ static const struct qr_estimate_facts base = {
     .bytes_per_s = 1e9,
 };
 
-static void rows(void) {
+static void test_rows(void) {
     struct qr_estimate_row r = qr_estimate_row(&base, 1);
     /* step 1 + 4 * 10 ms; epoch 2 * 41 + (1 + 20) + (1 + 12) = 116 ms */
     CHECK(near(r.step_s, 0.041), "%.17g", r.step_s);
@@ -56,18 +56,18 @@ static void rows(void) {
     CHECK(near(qr_estimate_row(&f, 1).total_s, 1.01));
 }
 
-static void reductions(void) {
+static void test_reductions(void) {
     struct qr_estimate_facts f = base;
     CHECK(qr_estimate_reduce_s(&f, 1, 1000) == 0);
     f.allreduce = QR_ALLREDUCE_RING; /* 2 * 3 rounds of a fourth of 16000 bytes, 4 us */
     CHECK(near(qr_estimate_reduce_s(&f, 4, 1000), 6 * 204e-6), "%.17g",
           qr_estimate_reduce_s(&f, 4, 1000));
-    /* 3 rounds of all of it, 16 us; for 6 the 2 of 4, and one each to take two in and to
-     * tell them */
+    /* 3 rounds of all of it, 16 us; for 6 workers the 2 rounds of 4, one to fold two workers in and
+     * one to send them the result */
     f.allreduce = QR_ALLREDUCE_DOUBLING;
     CHECK(near(qr_estimate_reduce_s(&f, 8, 1000), 3 * 216e-6));
     CHECK(near(qr_estimate_reduce_s(&f, 6, 1000), 4 * 216e-6));
-    /* 3 rounds there and 3 back, with seven eighths of 16 us each way; for 6 a ring */
+    /* 3 rounds there and 3 back, with seven eighths of 16 us each way; for 6 workers a ring */
     f.allreduce = QR_ALLREDUCE_HALVING;
     CHECK(near(qr_estimate_reduce_s(&f, 8, 1000), 6 * 200e-6 + 28e-6));
     CHECK(near(qr_estimate_reduce_s(&f, 6, 1200), 10 * (200e-6 + 3.2e-6)));
@@ -75,11 +75,11 @@ static void reductions(void) {
     CHECK(near(qr_estimate_reduce_s(&f, 2, 10000), 2 * (200e-6 + 80e-6)));
 }
 
-static void best(void) {
+static void test_best(void) {
     struct qr_estimate_facts f = base;
-    /* 4 blocks a batch. Three is no faster than two in a whole batch. Four: 2 * 11.4 + 11.4 + 5.4
-     * = 39.6 ms an epoch against one's 116, a speed-up of 2.9 >= 2. More than four have nothing
-     * to do. */
+    /* 4 blocks a batch. Three workers are no faster than two in a whole batch. Four: 2 * 11.4 +
+     * 11.4 + 5.4 = 39.6 ms an epoch against 116 ms of one, a speed-up of 2.9 >= 2. More than four
+     * would be idle. */
     CHECK(qr_estimate_best(&f, 64) == 4, "%u", qr_estimate_best(&f, 64));
     CHECK(qr_estimate_best(&f, 3) == 3 || qr_estimate_best(&f, 3) == 2, "%u",
           qr_estimate_best(&f, 3));
@@ -92,11 +92,11 @@ static void best(void) {
                                    .train_wave_s = 0.001,
                                    .own_s = 0.004,
                                    .bytes_per_s = 1e18};
-    /* 4 + 64 / n ms: 16 take 8 ms of 68, a speed-up of 8.5 >= 8; 22 take 7 ms, 9.7 < 11: half of
-     * their time is of no use, though 64 take 5 ms */
+    /* 4 + 64 / n ms: 16 workers take 8 ms of 68, a speed-up of 8.5 >= 8; 22 take 7 ms, 9.7 < 11:
+     * less than half of their time is of use, though 64 take 5 ms */
     CHECK(qr_estimate_best(&f, 64) == 16, "%u", qr_estimate_best(&f, 64));
     f = base;
-    f.train_wave_s = 0.0001; /* a step takes 0.4 ms and a message 0.2 */
+    f.train_wave_s = 0.0001; /* A step takes 0.4 ms, as long as a message. */
     f.validate_wave_s = 0.00004;
     f.own_s = 0;
     f.message_s = 0.0004;
@@ -111,8 +111,8 @@ static void best(void) {
 }
 
 int main(void) {
-    rows();
-    reductions();
-    best();
+    test_rows();
+    test_reductions();
+    test_best();
     return t_end();
 }

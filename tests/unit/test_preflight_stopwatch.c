@@ -1,5 +1,5 @@
-/* preflight/stopwatch: processor time alone counts, of all threads, shared by those that there are
- * processors for. Every bound holds on a busy machine, too: no wall clock is compared with. */
+/* preflight/stopwatch counts only CPU time, of all threads, divided by the threads that run at
+ * once. Its upper bounds hold on a busy machine too, because none is on wall-clock time. */
 #include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -18,7 +18,7 @@ static int64_t used_ns(void) {
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (int64_t)t.tv_sec * QR_SECOND + t.tv_nsec;
 }
-/* So much of a processor, however long that takes. */
+/* Uses WORK_MS of CPU time, however long that takes. */
 static void compute(void *ctx, size_t i, unsigned worker) {
     (void)ctx, (void)i, (void)worker;
     for (int64_t until = used_ns() + WORK_MS * (int64_t)QR_MS; used_ns() < until;) {
@@ -37,7 +37,7 @@ static void test_alone(void) {
     compute(NULL, 0, 0);
     double one = ms(qr_stopwatch_ns(&began, 1)), two = ms(qr_stopwatch_ns(&began, 2));
     CHECK(one >= WORK_MS && one < 2 * WORK_MS, "%g ms", one);
-    /* who shares it with threads that have nothing to do waits for itself */
+    /* Idle threads do not divide the time. */
     CHECK(two >= WORK_MS && two < 2 * WORK_MS, "%g ms", two);
 }
 static void test_shared(void) {
@@ -50,8 +50,8 @@ static void test_shared(void) {
     CHECK(took >= all / at_once && took < 2 * all, "%g ms on %u processors", took, cpus);
     qr_pool_free(pool);
 }
-/* Three others want the one processor that this process may use: its work takes four times as long,
- * and not by this clock. */
+/* Three processes compete for the only CPU of this process: its work takes four times as long, but
+ * not by the stopwatch. */
 static void test_busy(void) {
     enum { OTHERS = 3 };
     cpu_set_t all, one;
@@ -80,7 +80,7 @@ static void test_busy(void) {
     }
     CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
     CHECK(took >= 4 * WORK_MS && took < 6 * WORK_MS, "%g ms", took);
-    CHECK(passed > 1.5 * took, "nobody was in the way: %g ms passed, %g ms of work", passed, took);
+    CHECK(passed > 1.5 * took, "no competition: %g ms passed, %g ms of work", passed, took);
 }
 
 int main(void) {
