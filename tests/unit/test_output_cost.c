@@ -1,5 +1,5 @@
-/* cost.json: what is written is read again, only grows, and survives two writers; a thread that
- * tells it fails, says so once, and nobody waits for it. */
+/* cost.json: values are read back, only grow, and survive concurrent writers. The reporting thread
+ * logs a failure once and never delays its caller. */
 #include "output/cost.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ static void test_numbers(void) {
     qr_buf_free(&text);
 }
 
-/* ---- a store that fails when told to, and in which another writer writes first ---- */
+/* ---- a store with planted failures and a concurrent writer ---- */
 
 struct bad_store {
     struct qr_store base;
@@ -60,7 +60,7 @@ static enum qr_code bad_swap(struct qr_store *s, const char *name, struct qr_byt
 
 static const struct qr_store_ops bad_ops = {.get_version = bad_get, .swap = bad_swap};
 
-static uint64_t found(struct qr_store *s) {
+static uint64_t read_cost_ms(struct qr_store *s) {
     struct qr_err err = {0};
     uint64_t ms = 99;
     CHECK(qr_cost_read(s, "c/cost.json", &ms, &err) == QR_OK, "%s", err.msg);
@@ -71,17 +71,20 @@ static void test_store(void) {
     struct bad_store b = {.base = {&bad_ops}, .inner = qr_store_memory_new()};
     struct qr_store *s = &b.base;
     struct qr_err err = {0};
-    CHECK(found(s) == 0);
-    CHECK(qr_cost_write(s, "c/cost.json", &price, 1234567, &err) == QR_OK && found(s) == 1234567);
-    CHECK(qr_cost_write(s, "c/cost.json", &price, 1234566, &err) == QR_OK && found(s) == 1234567,
-          "it only grows");
+    CHECK(read_cost_ms(s) == 0);
+    CHECK(qr_cost_write(s, "c/cost.json", &price, 1234567, &err) == QR_OK &&
+          read_cost_ms(s) == 1234567);
+    CHECK(qr_cost_write(s, "c/cost.json", &price, 1234566, &err) == QR_OK &&
+              read_cost_ms(s) == 1234567,
+          "the total only grows");
     b.fail_gets = 1;
     CHECK(qr_cost_write(s, "c/cost.json", &price, 2000000, &err) == QR_UNAVAILABLE);
     b.fail_swaps = 1;
     CHECK(qr_cost_write(s, "c/cost.json", &price, 2000000, &err) == QR_UNAVAILABLE);
-    CHECK(found(s) == 1234567);
-    b.races = 3; /* smaller numbers: they are read, and ours is written */
-    CHECK(qr_cost_write(s, "c/cost.json", &price, 2000000, &err) == QR_OK && found(s) == 2000000,
+    CHECK(read_cost_ms(s) == 1234567);
+    b.races = 3; /* The other writer's totals are smaller: read them and write ours. */
+    CHECK(qr_cost_write(s, "c/cost.json", &price, 2000000, &err) == QR_OK &&
+              read_cost_ms(s) == 2000000,
           "%s", err.msg);
     b.races = 9;
     CHECK(qr_cost_write(s, "c/cost.json", &price, 3000000, &err) == QR_UNAVAILABLE &&
@@ -102,102 +105,102 @@ static void test_store(void) {
 
 /* ---- the thread ---- */
 
-static atomic_int n_asked, n_told, n_warned, n_again, last_well = -1;
+static atomic_int n_calls, n_sent, n_warned, n_recovered, last_done = -1;
 static atomic_bool fails, hangs;
-static _Atomic uint64_t told_ms;
+static _Atomic uint64_t sent_ms;
 
-static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum qr_report_kind when,
-                         struct qr_err *err) {
+static enum qr_code send_report(void *ctx, const struct qr_progress_snapshot *s,
+                                enum qr_report_kind when, struct qr_err *err) {
     (void)ctx;
-    atomic_fetch_add(&n_asked, 1);
+    atomic_fetch_add(&n_calls, 1);
     while (atomic_load(&hangs)) qr_sleep_ns(QR_MS);
-    atomic_fetch_add(&n_told, 1);
-    atomic_store(&told_ms, s->pod_ms);
-    if (when == QR_REPORT_DONE) atomic_store(&last_well, 1);
+    atomic_fetch_add(&n_sent, 1);
+    atomic_store(&sent_ms, s->pod_ms);
+    if (when == QR_REPORT_DONE) atomic_store(&last_done, 1);
     return atomic_load(&fails) ? qr_fail(err, QR_UNAVAILABLE, "planted") : QR_OK;
 }
 
-static void note(void *ctx, enum qr_log_level level, const char *module, const char *text) {
+static void record_log(void *ctx, enum qr_log_level level, const char *module, const char *text) {
     (void)ctx, (void)module;
-    if (level == QR_LOG_WARNING && strstr(text, "cannot update it: planted")) n_warned++;
-    if (strstr(text, "updates of it succeed again")) n_again++;
+    if (level == QR_LOG_WARNING && strstr(text, "cannot update the target: planted")) n_warned++;
+    if (strstr(text, "updates of the target succeed again")) n_recovered++;
 }
 
-static void until(const atomic_int *n, int least) {
+static void wait_for(const atomic_int *n, int least) {
     for (int i = 0; i < 5000 && atomic_load(n) < least; i++) qr_sleep_ns(QR_MS);
     CHECK(atomic_load(n) >= least, "%d of %d", atomic_load(n), least);
 }
 
 static struct qr_progress_reporter *progress_reporter(bool last_of_all, const struct qr_log *log) {
     const struct qr_progress_sink to = {
-        .what = "it", .every_ns = QR_MS, .last_of_all = last_of_all, .send = tell};
+        .what = "the target", .every_ns = QR_MS, .last_of_all = last_of_all, .send = send_report};
     struct qr_progress_reporter *t = NULL;
     struct qr_err err = {0};
-    atomic_store(&n_asked, 0);
-    atomic_store(&n_told, 0);
-    atomic_store(&last_well, -1);
+    atomic_store(&n_calls, 0);
+    atomic_store(&n_sent, 0);
+    atomic_store(&last_done, -1);
     CHECK(qr_progress_reporter_new(&to, 1, log, &t, &err) == QR_OK, "%s", err.msg);
     return t;
 }
 
-static void say(struct qr_progress_reporter *t, bool leads, uint64_t pod_ms) {
+static void update(struct qr_progress_reporter *t, bool leads, uint64_t pod_ms) {
     const struct qr_progress_snapshot s = {.pod_ms = pod_ms};
     qr_progress_reporter_update(t, leads, &s);
 }
 
-static void test_teller(void) {
-    const struct qr_log log = {.level = QR_LOG_DEBUG, .write = note};
+static void test_reporter(void) {
+    const struct qr_log log = {.level = QR_LOG_DEBUG, .write = record_log};
     struct qr_progress_reporter *t = progress_reporter(false, &log);
-    say(t, false, 5);
+    update(t, false, 5);
     qr_sleep_ns(QR_SECOND / 2);
-    CHECK(atomic_load(&n_told) == 0, "who does not lead tells nobody");
+    CHECK(atomic_load(&n_sent) == 0, "a follower sends nothing");
     atomic_store(&fails, true);
-    say(t, true, 6);
-    until(&n_told, 1);
-    say(t, true, 7);
-    until(&n_told, 3);
-    CHECK(atomic_load(&n_warned) == 1, "said once, not %d times", atomic_load(&n_warned));
+    update(t, true, 6);
+    wait_for(&n_sent, 1);
+    update(t, true, 7);
+    wait_for(&n_sent, 3);
+    CHECK(atomic_load(&n_warned) == 1, "logged %d times, not once", atomic_load(&n_warned));
     atomic_store(&fails, false);
-    until(&n_again, 1);
-    int n = atomic_load(&n_told);
+    wait_for(&n_recovered, 1);
+    int n = atomic_load(&n_sent);
     qr_sleep_ns(QR_SECOND / 2);
-    CHECK(atomic_load(&n_told) == n, "there is nothing new");
-    say(t, true, 8);
-    CHECK(qr_progress_reporter_close(t, true, QR_SECOND) && atomic_load(&told_ms) == 8 &&
-          atomic_load(&last_well) == 1);
+    CHECK(atomic_load(&n_sent) == n, "nothing new to send");
+    update(t, true, 8);
+    CHECK(qr_progress_reporter_close(t, true, QR_SECOND) && atomic_load(&sent_ms) == 8 &&
+          atomic_load(&last_done) == 1);
     t = progress_reporter(false, &log);
-    say(t, false, 9);
-    CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_told) == 0);
+    update(t, false, 9);
+    CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_sent) == 0);
     t = progress_reporter(true, &log);
-    say(t, false, 9);
-    CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_told) == 1 &&
-          atomic_load(&last_well) == -1);
+    update(t, false, 9);
+    CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_sent) == 1 &&
+          atomic_load(&last_done) == -1);
     t = progress_reporter(true, &log);
-    CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_told) == 0,
-          "nothing to tell");
+    CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_sent) == 0,
+          "nothing to send");
     CHECK(qr_progress_reporter_close(NULL, true, QR_SECOND));
-    say(NULL, true, 1);
+    update(NULL, true, 1);
 }
 
-/* It hangs: the caller goes on in time. */
+/* With a hanging sink the caller continues after its timeout. */
 static void test_hanging(void) {
-    const struct qr_log log = {.level = QR_LOG_ERROR, .write = note};
+    const struct qr_log log = {.level = QR_LOG_ERROR, .write = record_log};
     struct qr_progress_reporter *t = progress_reporter(true, &log);
     atomic_store(&hangs, true);
-    say(t, true, 1);
-    until(&n_asked, 1);
+    update(t, true, 1);
+    wait_for(&n_calls, 1);
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     CHECK(!qr_progress_reporter_close(t, true, QR_SECOND / 5));
-    CHECK(t_in_time("the end beside a place that hangs", qr_now_ns(&qr_clock_monotonic) - began_ns,
+    CHECK(t_in_time("close with a sink that hangs", qr_now_ns(&qr_clock_monotonic) - began_ns,
                     QR_SECOND, T_MINUTE));
     atomic_store(&hangs, false);
-    until(&n_told, 2); /* it ends by itself */
+    wait_for(&n_sent, 2); /* The thread ends by itself. */
 }
 
-/* By a folder's URL, as a worker does. */
+/* With a folder's URL, as in a worker. */
 static void test_folder(void) {
     char folder[] = "/tmp/qring-cost-XXXXXX";
-    const struct qr_log log = {.level = QR_LOG_ERROR, .write = note};
+    const struct qr_log log = {.level = QR_LOG_ERROR, .write = record_log};
     struct qr_progress_sink to;
     struct qr_progress_reporter *t = NULL;
     struct qr_err err = {0};
@@ -207,7 +210,7 @@ static void test_folder(void) {
     CHECK(qr_cost_delete(folder, &err) == QR_OK, "%s", err.msg);
     CHECK(qr_cost_sink(folder, &price, &to, &err) == QR_OK, "%s", err.msg);
     CHECK(qr_progress_reporter_new(&to, 1, &log, &t, &err) == QR_OK, "%s", err.msg);
-    say(t, true, 4321);
+    update(t, true, 4321);
     CHECK(qr_progress_reporter_close(t, true, 2 * QR_SECOND));
     CHECK(qr_cost_read_url(folder, &ms, &err) == QR_OK && ms == 4321, "%s", err.msg);
     CHECK(qr_cost_delete(folder, &err) == QR_OK && qr_cost_read_url(folder, &ms, &err) == QR_OK &&
@@ -221,7 +224,7 @@ static void test_folder(void) {
 int main(void) {
     test_numbers();
     test_store();
-    test_teller();
+    test_reporter();
     test_hanging();
     test_folder();
     return t_end();

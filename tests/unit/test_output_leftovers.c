@@ -1,11 +1,12 @@
-/* Temporary files of an interrupted write: which are removed, which stay; each call fails once. */
+/* Temporary files of an interrupted write: which are removed, which are kept; each system call
+ * fails once. */
 #include "tests/failing_calls.h"
 
 #include "output/leftovers.h"
 
 static const char checkpoint[] = "0123456789abcdef-0000000000000300-"
                                  "0123456789abcdef0123456789abcdef.safetensors";
-static time_t soon; /* after all that is written here */
+static time_t future; /* later than every file of this test */
 static const struct qr_log quiet = {.level = QR_LOG_ERROR};
 
 static void test_names(void) {
@@ -42,7 +43,7 @@ static void test_names(void) {
           !qr_leftovers_has_name(checkpoint));
 }
 
-static void fill(void) {
+static void create_files(void) {
     qr_auto(qr_free_p) char *in = qr_xasprintf("checkpoints/%s.tmp-7-00000000", checkpoint),
                             *kept = qr_xasprintf("checkpoints/%s", checkpoint);
     put("weights.h5.tmp-1-00000000", "torn");
@@ -53,65 +54,66 @@ static void fill(void) {
     put(kept, "whole");
     put("elsewhere/LATEST.tmp-1-00000000", "a user's");
 }
-static bool stays(void) {
+static bool others_kept(void) {
     qr_auto(qr_free_p) char *kept = qr_xasprintf("checkpoints/%s", checkpoint);
     return has("weights.h5", "whole") && has("notes.tmp-1-00000000", "a user's") &&
            has("LATEST.tmp-1-00000000/below", "a user's") && has(kept, "whole") &&
            has("elsewhere/LATEST.tmp-1-00000000", "a user's");
 }
-static bool gone(void) {
+static bool leftovers_removed(void) {
     qr_auto(qr_free_p) char *in = qr_xasprintf("checkpoints/%s.tmp-7-00000000", checkpoint);
     return has("weights.h5.tmp-1-00000000", NULL) && has(in, NULL);
 }
-static void begin(void) {
+static void make_dir(void) {
     snprintf(dir, sizeof dir, "%s/try", base_dir);
     CHECK(mkdir(dir, 0700) == 0);
 }
 
 static void test_links(void) {
-    begin();
-    fill();
+    make_dir();
+    create_files();
     qr_auto(qr_free_p) char *link = at("job.json.tmp-1-00000000"), *to = at("weights.h5"),
                             *folder = at("run"), *place = at("run/checkpoints"),
                             *elsewhere = at("elsewhere");
     CHECK(symlink(to, link) == 0);
     CHECK(mkdir(folder, 0700) == 0 && symlink(elsewhere, place) == 0);
-    qr_leftovers_remove(folder, soon, &quiet); /* its checkpoints are a link */
-    qr_leftovers_remove(dir, soon, &quiet);
+    qr_leftovers_remove(folder, future, &quiet); /* Its checkpoints folder is a link. */
+    qr_leftovers_remove(dir, future, &quiet);
     struct stat st;
-    CHECK(stays() && gone() && lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+    CHECK(others_kept() && leftovers_removed() && lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
     CHECK(unlink(link) == 0);
     remove_tree(dir);
 }
 
-/* A file that is not old enough may be written just now. */
+/* A recent file may still be in use by its writer. */
 static void test_age(void) {
     struct stat st;
-    begin();
-    fill();
+    make_dir();
+    create_files();
     qr_auto(qr_free_p) char *path = at("weights.h5.tmp-1-00000000");
     CHECK(stat(path, &st) == 0);
     qr_leftovers_remove(dir, st.st_mtim.tv_sec, &quiet);
-    CHECK(stays() && has("weights.h5.tmp-1-00000000", "torn"));
-    qr_leftovers_remove(dir, soon, &quiet);
-    CHECK(stays() && gone());
+    CHECK(others_kept() && has("weights.h5.tmp-1-00000000", "torn"));
+    qr_leftovers_remove(dir, future, &quiet);
+    CHECK(others_kept() && leftovers_removed());
     remove_tree(dir);
 }
 
-/* Each call fails once: nothing else goes, nothing leaks, and the next time removes the rest. */
+/* Each system call fails once: no other file is removed, no descriptor leaks, and the next call
+ * removes the rest. */
 static void test_failures(void) {
     bool reached = true;
     for (long k = 1; reached; k++) {
-        begin();
-        fill();
+        make_dir();
+        create_files();
         int fds = entries("/proc/self/fd");
         n_calls = 0, fail_at = k, fail_errno = EIO, failed = NONE;
-        qr_leftovers_remove(dir, soon, &quiet);
+        qr_leftovers_remove(dir, future, &quiet);
         reached = n_calls >= k;
         fail_at = 0;
-        CHECK(stays() && entries("/proc/self/fd") == fds, "call %ld (%d)", k, failed);
-        qr_leftovers_remove(dir, soon, &quiet);
-        CHECK(stays() && gone(), "after call %ld (%d)", k, failed);
+        CHECK(others_kept() && entries("/proc/self/fd") == fds, "call %ld (%d)", k, failed);
+        qr_leftovers_remove(dir, future, &quiet);
+        CHECK(others_kept() && leftovers_removed(), "after call %ld (%d)", k, failed);
         remove_tree(dir);
     }
 }
@@ -121,7 +123,7 @@ int main(void) {
     CHECK(mkdtemp(base_dir) != NULL);
     if (t_failed) return t_end();
     test_names();
-    soon = time(NULL) + 3600;
+    future = time(NULL) + 3600;
     test_links();
     test_age();
     test_failures();

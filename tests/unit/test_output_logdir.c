@@ -1,5 +1,4 @@
-/* Event files on their way to a bucket, with a store that waits, fails and refuses when it is
- * told to. */
+/* Upload of event files to a bucket, with a store that hangs, fails or rejects on demand. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -24,8 +23,8 @@ static struct bucket bucket;
 static char folder[] = "/tmp/qring-logdir-XXXXXX", text[1 << 16];
 static atomic_int lines;
 
-static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content,
-                        bool if_absent, struct qr_err *err) {
+static enum qr_code store_put(struct qr_store *s, const char *name, struct qr_bytes content,
+                              bool if_absent, struct qr_err *err) {
     struct bucket *b = (struct bucket *)s;
     enum qr_code code;
     pthread_mutex_lock(&b->lock);
@@ -36,7 +35,7 @@ static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes co
     switch (b->mode) {
     case DOWN: code = qr_fail(err, QR_UNAVAILABLE, "%s: no answer", name); break;
     case REFUSES: code = qr_fail(err, QR_PERMISSION_DENIED, "%s: not allowed", name); break;
-    case TAKEN: code = qr_fail(err, QR_FAILED_PRECONDITION, "%s: is there already", name); break;
+    case TAKEN: code = qr_fail(err, QR_FAILED_PRECONDITION, "%s: already exists", name); break;
     default: code = b->memory->ops->put(b->memory, name, content, if_absent, err);
     }
     pthread_mutex_unlock(&b->lock);
@@ -72,7 +71,8 @@ static bool bucket_closed(void) {
     return closed;
 }
 
-static void say(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static void record_log(void *ctx, enum qr_log_level level, const char *module,
+                       const char *message) {
     (void)ctx;
     (void)level;
     (void)module;
@@ -81,10 +81,10 @@ static void say(void *ctx, enum qr_log_level level, const char *module, const ch
     pthread_mutex_unlock(&bucket.lock);
     atomic_fetch_add(&lines, 1);
 }
-static const struct qr_log log_of_test = {QR_LOG_DEBUG, say, NULL};
+static const struct qr_log log_of_test = {QR_LOG_DEBUG, record_log, NULL};
 
-static struct qr_logdir *start(const char *url, int64_t interval_ns) {
-    static const struct qr_store_ops ops = {.put = put, .close = close_bucket};
+static struct qr_logdir *open_logdir(const char *url, int64_t interval_ns) {
+    static const struct qr_store_ops ops = {.put = store_put, .close = close_bucket};
     struct qr_logdir *l = NULL;
     struct qr_err err = {0};
     if (bucket.memory) bucket.memory->ops->close(bucket.memory);
@@ -104,7 +104,7 @@ static struct qr_logdir *start(const char *url, int64_t interval_ns) {
     return l;
 }
 
-/* The file has these words now; bytes of them are whole records. */
+/* Writes `words` to the file; the first `bytes` of them are whole records. */
 static void write_file(struct qr_logdir *l, const char *name, const char *words, size_t bytes) {
     struct qr_err err = {0};
     qr_auto(qr_free_p) char *path = qr_path_join(folder, name);
@@ -112,7 +112,7 @@ static void write_file(struct qr_logdir *l, const char *name, const char *words,
     qr_logdir_wrote(l, name, bytes);
 }
 
-static bool has(const char *name, const char *words) {
+static bool bucket_has(const char *name, const char *words) {
     struct qr_buf got = {0};
     struct qr_err err;
     pthread_mutex_lock(&bucket.lock);
@@ -123,23 +123,23 @@ static bool has(const char *name, const char *words) {
     return same;
 }
 
-/* Five seconds at most, for a thread that needs microseconds. */
+/* Waits at most 5 s for a thread that needs microseconds. */
 #define SOON(what)                                                                                 \
     do {                                                                                           \
         for (int wait_ms = 0; !(what) && wait_ms < 5000; wait_ms++) qr_sleep_ns(QR_MS);            \
         CHECK(what);                                                                               \
     } while (0)
 
-static void test_lands(void) {
+static void test_upload(void) {
     const int64_t interval_ns = 60 * QR_MS;
-    struct qr_logdir *l = start("gs://b/runs/7//", interval_ns);
-    int64_t before_ns = qr_now_ns(&qr_clock_monotonic); /* any put of it */
+    struct qr_logdir *l = open_logdir("gs://b/runs/7//", interval_ns);
+    int64_t before_ns = qr_now_ns(&qr_clock_monotonic); /* before every put */
     write_file(l, "train/events.1", "one", 3);
-    SOON(has("runs/7/train/events.1", "one")); /* at once */
+    SOON(bucket_has("runs/7/train/events.1", "one")); /* without waiting for the interval */
     write_file(l, "train/events.1", "one two thr", 7);
     write_file(l, "events.0", "root", 4);
-    SOON(has("runs/7/train/events.1", "one two")); /* whole records alone */
-    SOON(has("runs/7/events.0", "root"));
+    SOON(bucket_has("runs/7/train/events.1", "one two")); /* only whole records */
+    SOON(bucket_has("runs/7/events.0", "root"));
     pthread_mutex_lock(&bucket.lock);
     CHECK(bucket.puts == 3 && bucket.creates == 2, "%d puts, %d creating", bucket.puts,
           bucket.creates);
@@ -147,37 +147,37 @@ static void test_lands(void) {
           (long long)(bucket.began_ns[1] - before_ns));
     pthread_mutex_unlock(&bucket.lock);
     CHECK(qr_logdir_close(l, QR_SECOND) && atomic_load(&lines) == 0 && bucket.closed);
-    CHECK(bucket.puts == 3); /* nothing new: nothing sent */
+    CHECK(bucket.puts == 3); /* nothing new to send */
 }
 
-/* The end waits for no interval, and a bucket without a path is one. */
+/* Closing does not wait for the interval. A bucket needs no path. */
 static void test_flush(void) {
-    struct qr_logdir *l = start("gs://b", 0);
+    struct qr_logdir *l = open_logdir("gs://b", 0);
     write_file(l, "events.0", "a", 1);
-    SOON(has("events.0", "a"));
+    SOON(bucket_has("events.0", "a"));
     write_file(l, "events.0", "ab", 2);
     qr_sleep_ns(20 * QR_MS);
-    CHECK(has("events.0", "a")); /* ten seconds have not passed */
+    CHECK(bucket_has("events.0", "a")); /* 10 s have not passed */
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
-    CHECK(qr_logdir_close(l, 20 * QR_SECOND) && has("events.0", "ab") && atomic_load(&lines) == 0);
-    CHECK(t_in_time("the end before the interval of 10 s",
-                    qr_now_ns(&qr_clock_monotonic) - began_ns, 4 * QR_SECOND, 9 * QR_SECOND));
-    l = start("gs://b", 0);
-    /* nothing was ever written: no thread */
+    CHECK(qr_logdir_close(l, 20 * QR_SECOND) && bucket_has("events.0", "ab") &&
+          atomic_load(&lines) == 0);
+    CHECK(t_in_time("close before the interval of 10 s", qr_now_ns(&qr_clock_monotonic) - began_ns,
+                    4 * QR_SECOND, 9 * QR_SECOND));
+    l = open_logdir("gs://b", 0);
+    /* Nothing was written, so no thread was started. */
     CHECK(qr_logdir_close(l, 0) && qr_logdir_close(NULL, 0));
 }
 
-/* Who writes never waits, whatever the store does; the newest content is what comes after
- * an outage. */
+/* Writing never waits for the store. After an outage the newest content is uploaded. */
 static void test_outage(void) {
-    struct qr_logdir *l = start("gs://b/x", 5 * QR_MS);
+    struct qr_logdir *l = open_logdir("gs://b/x", 5 * QR_MS);
     set_mode(HANGS);
     write_file(l, "events.0", "0", 1);
     SOON(puts_so_far() == 1);
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     for (int i = 0; i < 10000; i++) qr_logdir_wrote(l, "events.0", 1);
-    /* a lock and a number; a hanging store would take for ever */
-    CHECK(t_in_time("10000 writes beside a bucket that hangs",
+    /* A call takes a lock and stores a number; one that waits for the store would never return. */
+    CHECK(t_in_time("10000 writes while the bucket hangs",
                     qr_now_ns(&qr_clock_monotonic) - began_ns, QR_SECOND, T_MINUTE));
     set_mode(DOWN);
     SOON(puts_so_far() >= 4);
@@ -186,30 +186,30 @@ static void test_outage(void) {
           text);
     write_file(l, "events.0", "012", 3);
     set_mode(WORKS);
-    SOON(has("x/events.0", "012"));
+    SOON(bucket_has("x/events.0", "012"));
     SOON(atomic_load(&lines) == 2);
     CHECK(strstr(text, "to gs://b/x succeed again"), "%s", text);
     CHECK(qr_logdir_close(l, QR_SECOND) && atomic_load(&lines) == 2 && bucket.creates == 1);
 }
 
-static void test_refused(void) {
-    struct qr_logdir *l = start("gs://b/x", 5 * QR_MS);
+static void test_rejected(void) {
+    struct qr_logdir *l = open_logdir("gs://b/x", 5 * QR_MS);
     set_mode(REFUSES);
     write_file(l, "events.0", "012", 3);
     SOON(atomic_load(&lines) == 1);
     qr_sleep_ns(50 * QR_MS);
-    CHECK(puts_so_far() == 1);                                     /* not every 5 ms */
-    CHECK(qr_logdir_close(l, 20 * QR_SECOND) && bucket.puts == 2); /* once more, and no longer */
+    CHECK(puts_so_far() == 1);                                     /* no retry every 5 ms */
+    CHECK(qr_logdir_close(l, 20 * QR_SECOND) && bucket.puts == 2); /* one last try */
     CHECK(strstr(text,
                  "3 of 3 bytes of TensorBoard events are not in gs://b/x: x/events.0: not allowed"),
           "%s", text);
     CHECK(strstr(text, folder), "%s", text);
-    l = start("gs://b/x", 5 * QR_MS);
-    set_mode(TAKEN); /* another writer's object of that name: never replaced */
+    l = open_logdir("gs://b/x", 5 * QR_MS);
+    set_mode(TAKEN); /* An object of another writer is never replaced. */
     write_file(l, "events.0", "012", 3);
     SOON(atomic_load(&lines) == 1);
     CHECK(qr_logdir_close(l, 20 * QR_SECOND) && bucket.puts == 2 && bucket.creates == 2);
-    l = start("gs://b/x", 5 * QR_MS); /* a file that somebody has cut */
+    l = open_logdir("gs://b/x", 5 * QR_MS); /* A truncated file. */
     write_file(l, "events.0", "012", 9);
     SOON(atomic_load(&lines) == 1);
     CHECK(qr_logdir_close(l, 20 * QR_SECOND) && strstr(text, "it was truncated") &&
@@ -217,9 +217,9 @@ static void test_refused(void) {
           "%s", text);
 }
 
-/* The end is bounded whatever hangs. */
+/* Closing ends at its timeout, whatever hangs. */
 static void test_hangs(void) {
-    struct qr_logdir *l = start("gs://b/x", 5 * QR_MS);
+    struct qr_logdir *l = open_logdir("gs://b/x", 5 * QR_MS);
     set_mode(HANGS);
     write_file(l, "events.0", "012", 3);
     SOON(puts_so_far() == 1);
@@ -227,22 +227,22 @@ static void test_hangs(void) {
     CHECK(!qr_logdir_close(l, 50 * QR_MS));
     int64_t took_ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
     CHECK(took_ns >= 50 * QR_MS &&
-          t_in_time("the end beside a bucket that hangs", took_ns, 2 * QR_SECOND, T_MINUTE));
+          t_in_time("close while the bucket hangs", took_ns, 2 * QR_SECOND, T_MINUTE));
     CHECK(strstr(text, "3 of 3 bytes of TensorBoard events are not in gs://b/x"), "%s", text);
     set_mode(WORKS);
     pthread_mutex_lock(&bucket.lock);
-    /* the thread takes its things with it */
+    /* The thread frees its own resources. */
     while (!bucket.closed) pthread_cond_wait(&bucket.change, &bucket.lock);
     pthread_mutex_unlock(&bucket.lock);
-    l = start("gs://b/x", 5 * QR_MS); /* an outage that does not end */
+    l = open_logdir("gs://b/x", 5 * QR_MS); /* An outage that does not end. */
     set_mode(DOWN);
     write_file(l, "events.0", "012", 3);
     SOON(puts_so_far() == 1);
     began_ns = qr_now_ns(&qr_clock_monotonic);
-    /* a thread that gets no processor in time ends by itself, as above */
+    /* A thread without CPU time ends by itself, as above. */
     bool in_time = qr_logdir_close(l, 100 * QR_MS);
-    CHECK(t_in_time("the end beside a bucket that is down",
-                    qr_now_ns(&qr_clock_monotonic) - began_ns, 2 * QR_SECOND, T_MINUTE));
+    CHECK(t_in_time("close while the bucket is down", qr_now_ns(&qr_clock_monotonic) - began_ns,
+                    2 * QR_SECOND, T_MINUTE));
     SOON(in_time || bucket_closed());
     CHECK(strstr(text, "3 of 3 bytes") && strstr(text, "no answer"), "%s", text);
 }
@@ -250,10 +250,10 @@ static void test_hangs(void) {
 int main(void) {
     char command[64];
     CHECK(mkdtemp(folder) != NULL);
-    test_lands();
+    test_upload();
     test_flush();
     test_outage();
-    test_refused();
+    test_rejected();
     test_hangs();
     bucket.memory->ops->close(bucket.memory);
     snprintf(command, sizeof command, "rm -rf %s", folder);

@@ -1,5 +1,5 @@
-/* Graphs of models for TensorBoard, read back by protobuf's own code: names, edges, shapes and
- * attributes; a name that a layer has taken; a graph that is too large. */
+/* Graphs of models for TensorBoard, read back with protobuf-c: names, edges, shapes and attributes;
+ * a node name that a layer already has; a graph that is too large. */
 #include "output/model_graph.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void read_graph(const char *text, size_t n_columns) {
     }
     bytes.max = 500;
     qr_model_graph(job, model, &bytes);
-    CHECK(bytes.n == 0, "half a graph: %zu bytes", bytes.n);
+    CHECK(bytes.n == 0, "part of a graph: %zu bytes", bytes.n);
     qr_buf_free(&bytes);
     bytes = (struct qr_buf){0};
     qr_model_graph(job, model, &bytes);
@@ -50,14 +50,14 @@ static const Qring__Tensorboard__Attr *attr(const char *name, const char *key) {
     return NULL;
 }
 
-/* inputs, sides of the shape: separated by spaces */
+/* `inputs` and the dimensions of `shape` are separated by spaces. */
 static void check_node(const char *name, const char *op, const char *inputs, const char *shape) {
     const Qring__Tensorboard__Node *n = node(name);
     struct qr_buf got = {0};
     CHECK(n && strcmp(n->op, op) == 0, "%s: %s, not %s", name, n ? n->op : "none", op);
     if (!n) return;
     for (size_t i = 0; i < n->n_input; i++) qr_buf_printf(&got, "%s%s", i ? " " : "", n->input[i]);
-    CHECK(strcmp(qr_buf_string(&got), inputs) == 0, "%s takes '%s', not '%s'", name,
+    CHECK(strcmp(qr_buf_string(&got), inputs) == 0, "%s has inputs '%s', not '%s'", name,
           qr_buf_string(&got), inputs);
     qr_buf_clear(&got);
     const Qring__Tensorboard__Attr *a = attr(name, "_output_shapes");
@@ -86,8 +86,7 @@ static void check_number(const char *name, const char *key, float want) {
           key);
 }
 
-/* No two nodes of one name, every edge from a node, characters that TensorFlow takes; then the
- * graph is freed. */
+/* Node names are unique and valid in TensorFlow, and every input is a node. Frees the graph. */
 static void check_whole(size_t n_nodes) {
     static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.",
                       rest[] =
@@ -99,7 +98,7 @@ static void check_whole(size_t n_nodes) {
         CHECK(*n->name && strchr(first, *n->name) && strspn(n->name, rest) == strlen(n->name), "%s",
               n->name);
         for (size_t k = 0; k < n->n_input; k++)
-            CHECK(node(n->input[k]), "%s takes %s, which is no node", n->name, n->input[k]);
+            CHECK(node(n->input[k]), "%s has input %s, which is not a node", n->name, n->input[k]);
     }
     qring__tensorboard__graph_def__free_unpacked(graph, NULL);
 }
@@ -108,7 +107,7 @@ static void check_whole(size_t n_nodes) {
     "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"" loss       \
     "\",\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.5}}}"
 
-/* Two filters; a layer that is called as a node beside the layers is. */
+/* Two filters, and a layer with the name of a node that is no layer. */
 static void test_qcnn(void) {
     read_graph(
         "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,"
@@ -151,7 +150,8 @@ static void test_qcnn(void) {
     check_whole(1 + 2 * 4 + 1 + 1 + 5 + 1 + 4 + 3);
 }
 
-/* Data behind a parameter, and in an expression; what reads none has no encoder. */
+/* Data after a parameter and in an expression; a circuit that begins with a parameter has no
+ * encoder. */
 static void test_circuits(void) {
     read_graph(
         "{\"model\":[{\"layer\":\"quantum\",\"trainable\":false,\"circuit\":{\"qubits\":2,"

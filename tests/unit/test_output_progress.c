@@ -1,5 +1,5 @@
-/* Lines of progress, and a reader that stands still: the training thread waits for it once, and
- * what comes after it goes on is whole. */
+/* Progress lines and a reader that stalls: the training thread waits for it once, and the lines
+ * after it resumes are whole. */
 #include "tests/t.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 static const struct qr_log quiet = {.level = QR_LOG_ERROR};
 static const struct qr_named_value loss = {.name = "loss", .value = 0.25};
 
-/* Whole lines and others that have come by now; the last one's text. */
+/* Counts the whole and broken lines received so far, and copies the last whole one. */
 static unsigned drain(int fd, unsigned *ret_broken, char last[static 512]) {
     unsigned n_whole = 0;
     char byte, line[65536];
@@ -31,7 +31,7 @@ static unsigned drain(int fd, unsigned *ret_broken, char last[static 512]) {
     return n_whole;
 }
 
-static void a_reader_that_stands(void) {
+static void test_stalled_reader(void) {
     int ends[2];
     CHECK(pipe2(ends, O_CLOEXEC) == 0);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -59,7 +59,7 @@ static void a_reader_that_stands(void) {
     CHECK(drain(ends[0], &broken, last) == 1 && !broken && strstr(last, "\"epoch\":40"), "%s",
           last);
 
-    close(ends[0]); /* nobody reads any more */
+    close(ends[0]); /* The reader is gone. */
     on.epoch(on.ctx, 41, 41, 4, 0.5, &loss, 1);
     qr_outputs_report_listening(&o, 2222);
     qr_outputs_fini(&o);
@@ -68,6 +68,6 @@ static void a_reader_that_stands(void) {
 
 int main(void) {
     signal(SIGPIPE, SIG_IGN); /* as worker/stop.h does */
-    a_reader_that_stands();
+    test_stalled_reader();
     return t_end();
 }

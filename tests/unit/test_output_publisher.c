@@ -1,5 +1,5 @@
-/* The publisher: when it publishes and who, what it does when it cannot, what a worker that leaves
- * leaves behind. */
+/* The publisher: when a worker publishes a checkpoint, what happens on errors, and what a leaving
+ * worker publishes. */
 #include <errno.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -18,32 +18,33 @@ static struct qr_job *job;
 static struct qr_model *model;
 static char hash[65], other[65];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char said[4096];
-static void hear(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static char log_text[4096];
+static void record_log(void *ctx, enum qr_log_level level, const char *module,
+                       const char *message) {
     (void)ctx, (void)level, (void)module;
     pthread_mutex_lock(&lock);
-    size_t n = strlen(said);
-    snprintf(said + n, sizeof said - n, "%s\n", message);
+    size_t n = strlen(log_text);
+    snprintf(log_text + n, sizeof log_text - n, "%s\n", message);
     pthread_mutex_unlock(&lock);
 }
-/* What was said since the last call. */
-static bool has_heard(const char *words) {
+static bool log_has(const char *words) {
     pthread_mutex_lock(&lock);
-    bool yes = strstr(said, words);
+    bool yes = strstr(log_text, words);
     pthread_mutex_unlock(&lock);
     return yes;
 }
-static const char *heard(void) {
-    static char copy[sizeof said];
+/* Returns and clears the log. */
+static const char *log_take(void) {
+    static char copy[sizeof log_text];
     pthread_mutex_lock(&lock);
-    memcpy(copy, said, sizeof copy);
-    *said = 0;
+    memcpy(copy, log_text, sizeof copy);
+    *log_text = 0;
     pthread_mutex_unlock(&lock);
     return copy;
 }
-static const struct qr_log log_of_test = {.level = QR_LOG_WARNING, .write = hear};
+static const struct qr_log log_of_test = {.level = QR_LOG_WARNING, .write = record_log};
 
-/* Sleeping passes time, and nothing else does. */
+/* Virtual time advances only by sleeping. */
 static int64_t virtual_ns = QR_SECOND;
 static int64_t virtual_now(void *ctx) {
     return (void)ctx, __atomic_load_n(&virtual_ns, __ATOMIC_SEQ_CST);
@@ -81,14 +82,14 @@ static enum qr_code hand_over_logged(struct qr_publisher *p, bool leader, bool l
     for (size_t i = 0; i < s.n_params; i++) s.weights[i] = (double)step + (double)i;
     const double *mine = s.all;
     enum qr_code code = qr_publisher_committed(p, leader, logged, &s, &err);
-    CHECK((s.all == mine) == (code != QR_OK), "the state is the publisher's, unless it refuses");
+    CHECK((s.all == mine) == (code != QR_OK), "the publisher takes the state unless it fails");
     qr_state_fini(&s);
     return code;
 }
 static enum qr_code hand_over(struct qr_publisher *p, bool leader, uint64_t step) {
     return hand_over_logged(p, leader, true, step);
 }
-/* LATEST's step; -1: none */
+/* The step in LATEST, -1 if there is none. */
 static int64_t latest(const char *url, bool *ret_done) {
     struct qr_checkpoint_folder place;
     struct qr_checkpoint_latest l = {0};
@@ -99,24 +100,24 @@ static int64_t latest(const char *url, bool *ret_done) {
     if (ret_done) *ret_done = l.done;
     return *l.job_hash ? (int64_t)l.step : -1;
 }
-static bool comes(const char *url, int64_t step) {
+static bool wait_for_step(const char *url, int64_t step) {
     for (int i = 0; i < 500 && latest(url, NULL) != step; i++) qr_sleep_ns(10 * QR_MS);
     return latest(url, NULL) == step;
 }
 
-static void when(const char *url) {
+static void test_when(const char *url) {
     bool done = false;
     struct qr_publisher *p = publisher(url, hash, 0, 3, &qr_clock_monotonic);
     CHECK(hand_over(p, true, 1) == QR_OK && hand_over(p, true, 2) == QR_OK);
     qr_sleep_ns(30 * QR_MS);
     CHECK(latest(url, NULL) == -1, "two steps are fewer than three");
-    CHECK(hand_over(p, true, 3) == QR_OK && comes(url, 3), "%s", err.msg);
+    CHECK(hand_over(p, true, 3) == QR_OK && wait_for_step(url, 3), "%s", err.msg);
     for (uint64_t step = 4; step <= 9; step++) CHECK(hand_over(p, false, step) == QR_OK);
     qr_sleep_ns(30 * QR_MS);
-    CHECK(latest(url, NULL) == 3, "who does not lead publishes nothing");
+    CHECK(latest(url, NULL) == 3, "a follower publishes nothing");
     qr_publisher_publish_now(p);
     qr_publisher_wait(p, 5 * QR_SECOND);
-    CHECK(latest(url, &done) == 9 && !done, "who leaves publishes the newest: %lld",
+    CHECK(latest(url, &done) == 9 && !done, "a leaving worker publishes the newest: step %lld",
           (long long)latest(url, NULL));
     CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK && latest(url, &done) == 9 &&
               done,
@@ -131,10 +132,10 @@ static void when(const char *url) {
           "%s", err.msg);
     qr_publisher_publish_now(p);
     qr_publisher_wait(p, 5 * QR_SECOND);
-    CHECK(qr_publisher_free(p) && !*heard());
+    CHECK(qr_publisher_free(p) && !*log_take());
 }
 
-/* A thread that begins when the gate is open. */
+/* A publisher's thread that starts when the gate opens. */
 static struct {
     pthread_mutex_t shut;
     pthread_cond_t changed;
@@ -163,9 +164,9 @@ static void gate_end(void *ctx, bool hangs) {
     pthread_join(gate.id, NULL);
 }
 
-/* The ends of each second epoch, of ten steps each: that very state, though others have come before
- * the thread could look. */
-static void ends(const char *url) {
+/* Every second epoch's end, of ten steps each, is published exactly, even if later states come
+ * before the thread runs. */
+static void test_epoch_ends(const char *url) {
     const struct qr_publisher_threads threads = {NULL, gate_start, gate_wait, gate_wake, gate_end};
     struct qr_checkpoint_folder place;
     struct qr_publisher *p = NULL;
@@ -178,19 +179,20 @@ static void ends(const char *url) {
           "%s", err.msg);
     for (uint64_t step = 1; step <= 33; step++) CHECK(hand_over(p, true, step) == QR_OK);
     pthread_mutex_unlock(&gate.shut);
-    CHECK(comes(url, 20), "not step %lld", (long long)latest(url, NULL));
+    CHECK(wait_for_step(url, 20), "not step %lld", (long long)latest(url, NULL));
     CHECK(hand_over(p, false, 40) == QR_OK);
     qr_sleep_ns(30 * QR_MS);
-    CHECK(latest(url, NULL) == 20, "who does not lead publishes no end");
-    CHECK(hand_over(p, true, 50) == QR_OK && hand_over(p, true, 60) == QR_OK && comes(url, 60));
+    CHECK(latest(url, NULL) == 20, "a follower publishes no epoch's end");
+    CHECK(hand_over(p, true, 50) == QR_OK && hand_over(p, true, 60) == QR_OK &&
+          wait_for_step(url, 60));
     CHECK(hand_over(p, true, 80) == QR_OK && hand_over(p, true, 81) == QR_OK);
     CHECK(qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && latest(url, NULL) == 81,
-          "the last one is the last");
-    CHECK(qr_publisher_free(p) && !*heard());
+          "the newest state is published last");
+    CHECK(qr_publisher_free(p) && !*log_take());
 }
 
-/* Who leaves looks at LATEST, whether it has anything to say there or not. */
-static void the_end(const char *url) {
+/* A leaving worker reads LATEST even if it has nothing to publish. */
+static void test_training_done(const char *url) {
     struct qr_publisher *p = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic),
                         *q = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic);
     CHECK(hand_over(p, true, 5) == QR_OK && hand_over(q, false, 4) == QR_OK);
@@ -207,9 +209,9 @@ static void the_end(const char *url) {
     CHECK(qr_run_checkpoints_delete(url, &err) == QR_OK, "%s", err.msg);
 }
 
-/* A newer state of the same job is there already: success, and it stays. Another job's:
- * training ends. */
-static void others(const char *url) {
+/* A newer state of the same job in LATEST stays, without an error. A state of another job ends
+ * training. */
+static void test_existing_checkpoint(const char *url) {
     struct qr_publisher *p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
     CHECK(hand_over(p, true, 15) == QR_OK &&
               qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK &&
@@ -232,27 +234,27 @@ static void others(const char *url) {
     CHECK(qr_publisher_free(p));
 }
 
-/* A disk that cannot be written: training goes on, it is said once, and it is published when it
- * can be. */
-static void local_trouble(void) {
+/* An unwritable folder: training continues, the error is logged once, and the state is published as
+ * soon as possible. */
+static void test_unwritable_folder(void) {
     char url[128];
     snprintf(url, sizeof url, "%s/file/checkpoints", dir);
     qr_auto(qr_free_p) char *file = qr_path_join(dir, "file");
     CHECK(qr_file_replace(file, qr_bytes_of_string("in the way"), &err) == QR_OK);
     int64_t errors = qr_counter_value(QR_CHECKPOINT_ERRORS);
     struct qr_publisher *p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
-    heard();
+    log_take();
     for (uint64_t step = 1; step < 20; step++) {
         CHECK(hand_over(p, true, step) == QR_OK, "%s", err.msg);
         qr_sleep_ns(5 * QR_MS);
     }
-    /* counted first, said then */
-    for (int i = 0; i < 1000 && !has_heard("training continues"); i++) qr_sleep_ns(5 * QR_MS);
-    const char *text = heard(), *first = strstr(text, "cannot publish the checkpoint");
+    /* The error is counted before it is logged. */
+    for (int i = 0; i < 1000 && !log_has("training continues"); i++) qr_sleep_ns(5 * QR_MS);
+    const char *text = log_take(), *first = strstr(text, "cannot publish the checkpoint");
     CHECK(strstr(text, "training continues") && qr_counter_value(QR_CHECKPOINT_ERRORS) > errors,
           "%s", text);
-    CHECK(first && !strstr(first + 1, "cannot publish the checkpoint"), "said once: %s", text);
-    CHECK(unlink(file) == 0 && comes(url, 19), "it is published once it can be");
+    CHECK(first && !strstr(first + 1, "cannot publish the checkpoint"), "logged once: %s", text);
+    CHECK(unlink(file) == 0 && wait_for_step(url, 19), "it is published once it can be");
     CHECK(qr_publisher_free(p));
     CHECK(qr_run_checkpoints_delete(url, &err) == QR_OK, "%s", err.msg);
 }
@@ -264,8 +266,8 @@ static int no_thread(void *ctx, void (*body)(struct qr_publisher *p), struct qr_
     return EAGAIN;
 }
 
-/* No thread for it: please retry, and nothing is left. */
-static void threadless(const char *url) {
+/* If no thread can be started, the error asks for a retry. */
+static void test_no_thread(const char *url) {
     int asked = 0;
     struct qr_publisher *p = NULL;
     struct qr_checkpoint_folder place;
@@ -284,8 +286,8 @@ static void threadless(const char *url) {
           "%s", err.msg);
 }
 
-/* A bucket that does not answer for ten minutes: please retry. */
-static void unreachable(void) {
+/* A bucket that does not respond for ten minutes: the error asks for a retry. */
+static void test_unreachable_bucket(void) {
     const struct qr_gcs_options gcs = {.emulator_host = "127.0.0.1:1",
                                        .waits.clock = &virtual_clock,
                                        .waits.wall = &qr_clock_wall,
@@ -316,21 +318,21 @@ static void unreachable(void) {
     CHECK(qr_publisher_free(p));
 }
 
-/* Lines of steps.jsonl wait for room: no state beyond them is published, the last one that has its
- * lines is; when they are written the newest. */
-static void behind_its_log(const char *url) {
+/* Lines of steps.jsonl are pending: publish only the last state whose lines are written, and the
+ * newest one once all are. */
+static void test_pending_lines(const char *url) {
     bool done = false;
     struct qr_publisher *p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
-    CHECK(hand_over(p, true, 1) == QR_OK && comes(url, 1), "%s", err.msg);
-    qr_publisher_wait(p, 5 * QR_SECOND);    /* LATEST is there before the thread is idle */
-    CHECK(hand_over(p, false, 2) == QR_OK); /* not due: who leads has it published */
+    CHECK(hand_over(p, true, 1) == QR_OK && wait_for_step(url, 1), "%s", err.msg);
+    qr_publisher_wait(p, 5 * QR_SECOND);    /* LATEST is written before the thread is idle. */
+    CHECK(hand_over(p, false, 2) == QR_OK); /* Not due: a follower leaves it to the leader. */
     for (uint64_t step = 3; step <= 9; step++)
         CHECK(hand_over_logged(p, true, false, step) == QR_OK);
     qr_sleep_ns(30 * QR_MS);
     CHECK(latest(url, NULL) == 1, "step %lld is published", (long long)latest(url, NULL));
     qr_publisher_publish_now(p);
     qr_publisher_wait(p, 5 * QR_SECOND);
-    CHECK(latest(url, NULL) == 2, "who leaves publishes what has its lines, not step %lld",
+    CHECK(latest(url, NULL) == 2, "a leaving worker publishes the last logged state, not step %lld",
           (long long)latest(url, NULL));
     qr_publisher_logged(p);
     qr_publisher_wait(p, 5 * QR_SECOND);
@@ -340,12 +342,12 @@ static void behind_its_log(const char *url) {
     CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK && latest(url, &done) == 10 &&
               done,
           "%s", err.msg);
-    CHECK(qr_publisher_free(p) && !*heard());
+    CHECK(qr_publisher_free(p) && !*log_take());
     p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
     qr_publisher_publish_now(p);
     CHECK(hand_over_logged(p, true, false, 11) == QR_OK);
     qr_publisher_wait(p, 5 * QR_SECOND);
-    CHECK(!qr_publisher_has_tried(p) && latest(url, NULL) == 10, "nothing has its lines");
+    CHECK(!qr_publisher_has_tried(p) && latest(url, NULL) == 10, "no state is logged");
     CHECK(qr_publisher_free(p));
 }
 
@@ -363,17 +365,17 @@ int main(void) {
           "%s", err.msg);
     if (t_failed) return t_end();
     snprintf(url, sizeof url, "file://%s/run/checkpoints", dir);
-    the_end(url);
-    when(url);
-    others(url);
+    test_training_done(url);
+    test_when(url);
+    test_existing_checkpoint(url);
     CHECK(qr_run_checkpoints_delete(url, &err) == QR_OK, "%s", err.msg);
-    ends(url);
+    test_epoch_ends(url);
     CHECK(qr_run_checkpoints_delete(url, &err) == QR_OK, "%s", err.msg);
-    behind_its_log(url);
+    test_pending_lines(url);
     CHECK(qr_run_checkpoints_delete(url, &err) == QR_OK, "%s", err.msg);
-    local_trouble();
-    threadless(url);
-    unreachable();
+    test_unwritable_folder();
+    test_no_thread(url);
+    test_unreachable_bucket();
     static const char *const left[] = {"run/checkpoints/.LATEST.lock",
                                        "file/checkpoints/.LATEST.lock",
                                        "run/checkpoints",

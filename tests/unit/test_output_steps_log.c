@@ -1,4 +1,5 @@
-/* steps.jsonl: whoever writes, torn, ahead, behind, of another run: each line once. */
+/* steps.jsonl with concurrent writers, and with torn, missing, extra or foreign lines: each line is
+ * written once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -34,7 +35,7 @@ static struct qr_buf text_of(size_t first, size_t end) {
     for (size_t i = first; i < end; i++) qr_step_json(&line[i], &b);
     return b;
 }
-static void put(const struct qr_buf *b, size_t n) {
+static void write_file(const struct qr_buf *b, size_t n) {
     FILE *f = fopen(path, "w");
     if (n) fwrite(b->p, 1, n, f);
     fclose(f);
@@ -48,8 +49,8 @@ static void check_file(size_t end, const char *what) {
     qr_buf_free(&text);
     qr_buf_free(&want);
 }
-/* As train tells it: with up to three lines before. */
-static bool tell(struct qr_steps_log *l, size_t i) {
+/* Writes line i as training does, with up to three lines before it. */
+static bool write_line(struct qr_steps_log *l, size_t i) {
     struct qr_err err;
     bool continues = false;
     size_t n = i < 3 ? i : 3;
@@ -58,35 +59,35 @@ static bool tell(struct qr_steps_log *l, size_t i) {
     return continues;
 }
 
-/* A worker is stopped in the lock (its lock is ours here), others go on without it; then it wakes
- * where it was: before its line, or before its look at the end. */
+/* A worker is stopped while it holds the lock, which the test holds here; others continue without
+ * it. Then it resumes where it was: before its write, or before it reads the end. */
 static void test_stopped_in_the_lock(size_t at) {
     struct qr_steps_log a, b;
     qr_steps_log_init(&a, folder);
     qr_steps_log_init(&b, folder);
     CHECK(unlink(path) == 0 || errno == ENOENT);
-    for (size_t i = 0; i < at; i++) tell(&a, i);
+    for (size_t i = 0; i < at; i++) write_line(&a, i);
     int holder = open(path, O_RDWR);
     CHECK(flock(holder, LOCK_EX) == 0);
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
-    for (size_t i = at; i < n_lines; i++) tell(&b, i);
-    CHECK(t_in_time("lines while another holds the lock", qr_now_ns(&qr_clock_monotonic) - began_ns,
-                    2 * QR_SECOND, T_MINUTE));
+    for (size_t i = at; i < n_lines; i++) write_line(&b, i);
+    CHECK(t_in_time("lines while another process holds the lock",
+                    qr_now_ns(&qr_clock_monotonic) - began_ns, 2 * QR_SECOND, T_MINUTE));
     check_file(n_lines, "the lock is held");
     struct qr_buf late = text_of(at, at + 1);
-    /* what it does when it wakes after its look */
+    /* The write of a worker that resumes after it read the end. */
     CHECK(pwrite(a.fd, late.p, late.n, a.end) == (ssize_t)late.n);
     close(holder);
-    check_file(n_lines, "the late line is there already");
-    for (size_t i = at; i < n_lines; i++) tell(&a, i);
-    check_file(n_lines, "it goes on");
+    check_file(n_lines, "the late line is already written");
+    for (size_t i = at; i < n_lines; i++) write_line(&a, i);
+    check_file(n_lines, "after it resumes");
     qr_buf_free(&late);
     qr_steps_log_fini(&a);
     qr_steps_log_fini(&b);
 }
 
-/* A second worker takes over behind line `at`, of which it knows the last three; the file ends with
- * `there` bytes more or less than it says. */
+/* A second worker takes over after line `at` and knows the last three lines. The file lacks
+ * `missing` lines and ends with `torn` bytes of the next one. */
 static void test_takes_over(size_t at, int missing, size_t torn) {
     struct qr_steps_log a, b;
     struct qr_err err;
@@ -98,7 +99,7 @@ static void test_takes_over(size_t at, int missing, size_t torn) {
              torn);
     CHECK(qr_steps_log_truncate(&a, &err) == QR_OK && qr_steps_log_truncate(&b, &err) == QR_OK,
           "%s", err.msg);
-    for (size_t i = 0; i < at - (size_t)missing; i++) tell(&a, i);
+    for (size_t i = 0; i < at - (size_t)missing; i++) write_line(&a, i);
     if (torn) {
         struct qr_buf next = text_of(at - (size_t)missing, at - (size_t)missing + 1);
         int fd = open(path, O_WRONLY | O_APPEND);
@@ -106,42 +107,42 @@ static void test_takes_over(size_t at, int missing, size_t torn) {
         close(fd);
         qr_buf_free(&next);
     }
-    for (size_t i = at; i < n_lines; i++) CHECK(tell(&b, i) == (i == at), "%s", what);
+    for (size_t i = at; i < n_lines; i++) CHECK(write_line(&b, i) == (i == at), "%s", what);
     check_file(n_lines, what);
-    /* the first one wakes up and writes what it believes to come next */
-    for (size_t i = at - (size_t)missing; i < n_lines; i++) tell(&a, i);
+    /* The first worker resumes and writes the lines that it expects to be next. */
+    for (size_t i = at - (size_t)missing; i < n_lines; i++) write_line(&a, i);
     check_file(n_lines, what);
     qr_steps_log_fini(&a);
     qr_steps_log_fini(&b);
 }
 
-/* A new run takes away what a former one left, but not what was written since it started. */
+/* A new run truncates the file of an earlier run, but keeps lines written since its start. */
 static void test_fresh(void) {
     struct qr_steps_log a, b;
     struct qr_err err;
     struct qr_buf old = text_of(0, 9);
-    put(&old, old.n);
+    write_file(&old, old.n);
     qr_steps_log_init(&a, folder);
     qr_steps_log_init(&b, folder);
     CHECK(qr_steps_log_truncate(&a, &err) == QR_OK);
     check_file(0, "a new run");
-    tell(&a, 0);
-    CHECK(qr_steps_log_truncate(&b, &err) == QR_OK); /* it was stopped in between */
+    write_line(&a, 0);
+    CHECK(qr_steps_log_truncate(&b, &err) == QR_OK); /* It was stopped in between. */
     check_file(1, "a late start");
     qr_steps_log_fini(&a);
     qr_steps_log_fini(&b);
     qr_buf_free(&old);
 }
 
-/* Not ours: begins anew with what is known. */
+/* The file of another run is replaced by the known lines. */
 static void test_other_run(size_t lines_there, size_t at) {
     struct qr_steps_log l;
     qr_steps_log_init(&l, folder);
     make_lines(5);
     struct qr_buf old = text_of(0, lines_there);
-    put(&old, old.n);
+    write_file(&old, old.n);
     make_lines(1);
-    for (size_t i = at; i < n_lines; i++) tell(&l, i);
+    for (size_t i = at; i < n_lines; i++) write_line(&l, i);
     struct qr_buf want = text_of(at < 3 ? 0 : at - 3, n_lines), text = {0};
     struct qr_err err;
     CHECK(qr_file_read(path, 1 << 20, &text, &err) == QR_OK && text.n == want.n &&
@@ -163,9 +164,9 @@ static long resident_max_kib(void) {
     return u.ru_maxrss;
 }
 
-/* 100 MB behind the lines that a worker knows: found, or not, in one window of memory. Lines of
- * 1000 bytes; growth: a window, the page cache is none of it, and what the C library and a
- * sanitizer keep. */
+/* 100 MB follow the lines that a worker knows, which are found, or not, in one window of memory.
+ * GROWTH_KIB is a window and what the C library and a sanitizer keep; the page cache does not
+ * count. */
 static void test_long_log(bool ours) {
     enum { N = 100000, BYTES = 1000, GROWTH_KIB = 4096 };
     struct qr_steps_log l;
@@ -173,7 +174,7 @@ static void test_long_log(bool ours) {
     make_lines(ours ? 1 : 5);
     struct qr_buf begin = text_of(0, n_lines);
     make_lines(1);
-    put(&begin, begin.n);
+    write_file(&begin, begin.n);
     FILE *f = fopen(path, "a");
     char filler[BYTES + 1];
     for (int i = 0; i < N; i++) {
@@ -185,20 +186,19 @@ static void test_long_log(bool ours) {
     fclose(f);
     long long before = file_bytes();
     long resident = resident_max_kib();
-    tell(&l, 5);
+    write_line(&l, 5);
     long grown = resident_max_kib() - resident;
     CHECK(l.tail.cap <= 2 * QR_STEPS_WINDOW_BYTES && grown <= GROWTH_KIB,
           "%zu bytes held, grown by %ld KiB", l.tail.cap, grown);
     if (ours)
-        CHECK(file_bytes() == before, "a line that is there: %lld bytes, %lld before", file_bytes(),
+        CHECK(file_bytes() == before, "an existing line: %lld bytes, %lld before", file_bytes(),
               before);
     else CHECK(file_bytes() > 0 && file_bytes() < BYTES, "another run's: %lld bytes", file_bytes());
     qr_steps_log_fini(&l);
     qr_buf_free(&begin);
 }
 
-/* A file that takes no more: the lines wait, in order, also those of a file that another has gone
- * on with. */
+/* The disk is full: lines are kept in order, even if another worker continues the file. */
 static void test_no_room(void) {
     struct qr_steps_log l;
     struct qr_err err;
@@ -207,7 +207,7 @@ static void test_no_room(void) {
     CHECK(unlink(path) == 0 || errno == ENOENT);
     signal(SIGXFSZ, SIG_IGN);
     qr_steps_log_init(&l, folder);
-    for (size_t i = 0; i < 4; i++) tell(&l, i);
+    for (size_t i = 0; i < 4; i++) write_line(&l, i);
     getrlimit(RLIMIT_FSIZE, &was);
     none = was;
     none.rlim_cur = (rlim_t)file_bytes() + 7;
@@ -216,31 +216,32 @@ static void test_no_room(void) {
                   QR_RESOURCE_EXHAUSTED &&
               strstr(err.msg, path),
           "%s", err.msg);
-    check_file(4, "half a line is taken back");
+    check_file(4, "the partial line is removed");
     for (size_t i = 5; i < 10; i++)
         CHECK(qr_steps_log_write(&l, &line[i], &line[i - 3], 3, &continues, &err) == QR_OK,
-              "not tried: %s", err.msg);
+              "not tried again: %s", err.msg);
     CHECK(qr_steps_log_n_pending(&l) == 6 && qr_steps_log_flush(&l, &err) == QR_RESOURCE_EXHAUSTED,
-          "%zu lines wait", qr_steps_log_n_pending(&l));
+          "%zu lines pending", qr_steps_log_n_pending(&l));
     setrlimit(RLIMIT_FSIZE, &was);
     CHECK(qr_steps_log_flush(&l, &err) == QR_OK && qr_steps_log_n_pending(&l) == 0, "%s", err.msg);
-    check_file(10, "what has waited");
+    check_file(10, "pending lines");
     setrlimit(RLIMIT_FSIZE, &none);
     CHECK(qr_steps_log_write(&l, &line[10], &line[7], 3, &continues, &err) != QR_OK);
     setrlimit(RLIMIT_FSIZE, &was);
     struct qr_buf others = text_of(0, 13);
-    put(&others, others.n);
+    write_file(&others, others.n);
     CHECK(qr_steps_log_write(&l, &line[11], &line[8], 3, &continues, &err) == QR_OK &&
               qr_steps_log_flush(&l, &err) == QR_OK,
           "%s", err.msg);
-    check_file(13, "another has gone on");
-    for (size_t i = 12; i < n_lines; i++) tell(&l, i);
-    check_file(n_lines, "and what has waited is there once");
+    check_file(13, "continued by another worker");
+    for (size_t i = 12; i < n_lines; i++) write_line(&l, i);
+    check_file(n_lines, "pending lines are written once");
     qr_buf_free(&others);
     qr_steps_log_fini(&l);
 }
 
-/* More than may be kept: none is given up, and that is known; with room all are written. */
+/* More lines than the buffer's limit: none is dropped, `full` is set, and with room all are
+ * written. */
 static void test_full(void) {
     struct qr_steps_log l;
     struct qr_err err;
@@ -265,44 +266,45 @@ static void test_full(void) {
     qr_steps_log_fini(&l);
 }
 
-/* A checkpoint was published beyond the lines that are there (by an earlier version, or a worker
- * that left while another could not write): the file goes on, and what it lacks is known. */
-static void test_lacks(size_t there, size_t at, bool lacks) {
+/* A checkpoint was published beyond the lines in the file (by an earlier version, or by a worker
+ * that left while another could not write): the file continues, and the gap is recorded. */
+static void test_lacks(size_t n_lines_there, size_t at, bool lacks) {
     struct qr_steps_log l;
     struct qr_err err;
     bool continues;
     make_lines(1);
-    struct qr_buf old = text_of(0, there);
-    put(&old, old.n);
+    struct qr_buf old = text_of(0, n_lines_there);
+    write_file(&old, old.n);
     qr_steps_log_init(&l, folder);
     CHECK(qr_steps_log_write(&l, &line[at], NULL, 0, &continues, &err) == QR_OK, "%s", err.msg);
-    CHECK((l.lacks_before > 0) == lacks, "%zu lines, then line %zu: %llu", there, at,
+    CHECK((l.lacks_before > 0) == lacks, "%zu lines, then line %zu: %llu", n_lines_there, at,
           (unsigned long long)l.lacks_before);
-    CHECK(!lacks ||
-              (l.lacks_after / 2 == line[there - 1].step && l.lacks_before / 2 == line[at].step),
+    CHECK(!lacks || (l.lacks_after / 2 == line[n_lines_there - 1].step &&
+                     l.lacks_before / 2 == line[at].step),
           "%llu %llu", (unsigned long long)l.lacks_after, (unsigned long long)l.lacks_before);
-    CHECK(file_bytes() > (long long)old.n, "the lines before stay");
+    CHECK(file_bytes() > (long long)old.n, "earlier lines are kept");
     qr_buf_free(&old);
     qr_steps_log_fini(&l);
 }
 
-/* A leader that could not write is lost, and the ring trains on: what is there stays. Of another
- * run's file it does not. began: the new leader saw the run begin, or go on from a checkpoint. */
+/* A leader that could not write is lost and the ring continues: existing lines are kept, unless the
+ * file is of another run. began: 0 if the new leader saw the run begin, 1 if it resumed at the
+ * file's end, 2 if it resumed later. */
 static void test_lost_with_the_leader(int began) {
     struct qr_steps_log l;
     struct qr_err err;
     make_lines(1);
     struct qr_buf old = text_of(0, 5), want = text_of(0, 5), text = {0};
     if (began == 0) CHECK(unlink(path) == 0 || errno == ENOENT);
-    else put(&old, old.n);
+    else write_file(&old, old.n);
     qr_steps_log_init(&l, folder);
     if (began == 0) {
         CHECK(qr_steps_log_truncate(&l, &err) == QR_OK);
-        put(&old, old.n);
+        write_file(&old, old.n);
     } else {
         qr_steps_log_resume(&l, began == 1 ? line[4].step : line[4].step + 1);
     }
-    tell(&l, 11);
+    write_line(&l, 11);
     if (began == 2) qr_buf_clear(&want);
     for (size_t i = 8; i < 12; i++) qr_step_json(&line[i], &want);
     CHECK(qr_file_read(path, 1 << 20, &text, &err) == QR_OK && text.n == want.n &&
@@ -315,17 +317,18 @@ static void test_lost_with_the_leader(int began) {
     qr_steps_log_fini(&l);
 }
 
-/* A worker that leaves without leading adds what is missing, and does not begin the file anew. */
-static void test_leaves(size_t there, size_t at, bool reaches) {
+/* A follower that leaves adds missing lines and never replaces the file. */
+static void test_leaves(size_t n_lines_there, size_t at, bool reaches) {
     struct qr_steps_log l;
     struct qr_err err;
     make_lines(1);
-    struct qr_buf old = text_of(0, there);
-    put(&old, old.n);
+    struct qr_buf old = text_of(0, n_lines_there);
+    write_file(&old, old.n);
     qr_steps_log_init(&l, folder);
     enum qr_code code = qr_steps_log_write_leaving(&l, &line[at - 3], 4, &err);
-    CHECK(code == (reaches ? QR_OK : QR_FAILED_PRECONDITION), "%zu, %zu: %s", there, at, err.msg);
-    check_file(!reaches || there > at ? there : at + 1, "who leaves");
+    CHECK(code == (reaches ? QR_OK : QR_FAILED_PRECONDITION), "%zu, %zu: %s", n_lines_there, at,
+          err.msg);
+    check_file(!reaches || n_lines_there > at ? n_lines_there : at + 1, "a leaving worker");
     qr_buf_free(&old);
     qr_steps_log_fini(&l);
 }
@@ -356,7 +359,7 @@ int main(void) {
     test_leaves(3, 9, false);
     test_stopped_in_the_lock(1);
     test_stopped_in_the_lock(7);
-    /* a file that cannot be written is named */
+    /* The error names the file that cannot be written. */
     struct qr_steps_log l;
     struct qr_err err;
     bool continues;
