@@ -1,5 +1,5 @@
-/* OpenQASM: gates and modifiers against matrices of the specification's formulas, texts against
- * texts that mean the same, free symbols, read-outs, places of errors, bounds of time. */
+/* OpenQASM: gates and modifiers against matrices of the specification's formulas, pairs of
+ * equivalent texts, free symbols, read-outs, positions of errors, time limits. */
 #include <complex.h>
 #include <math.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static enum qr_code read_with(const char *text, const char *const *inputs, size_
     return qr_qasm_read(qr_bytes_of_string(text), &options, ret, excerpt, err);
 }
 
-/* The text must be read. */
+/* Reads a valid text. */
 static struct qr_program read_text(const char *text, const char *const *inputs, size_t n) {
     struct qr_program q = {0};
     struct qr_err err = {0};
@@ -46,7 +46,7 @@ static char *json_of(const struct qr_circuit *c) {
     return ret;
 }
 
-/* What is written reads back as the same circuit. */
+/* The circuit's JSON reads back as the same circuit. */
 static void check_round_trip(const struct qr_circuit *c) {
     char *json = json_of(c);
     struct qr_json *root = NULL;
@@ -110,7 +110,7 @@ static void spec_u(double theta, double phi, double lambda, double complex *u) {
     u[3] = p * l * (1 + t) / 2;
 }
 
-/* The text, on two qubits, is u on the second where the first is 1 (or 0). */
+/* Checks that the text, on two qubits, applies u to the second one if the first is 1 (or 0). */
 static void check_controlled(const char *text, const double complex *u, bool one) {
     double complex wanted[16] = {0};
     static double complex found[MOST_ENTRIES];
@@ -125,7 +125,7 @@ static void check_controlled(const char *text, const double complex *u, bool one
 
 #define TWO "include \"stdgates.inc\"; include \"qelib1.inc\"; qubit[2] q; "
 
-static void modifiers(void) {
+static void test_modifiers(void) {
     double complex u[4], v[4], adjoint[4], phase = cexp(0.7 * i1), half[4];
     spec_u(0.3, 0.5, 1.1, u);
     for (unsigned i = 0; i < 4; i++) adjoint[i] = conj(u[i % 2 * 2 + i / 2]);
@@ -163,7 +163,7 @@ static void modifiers(void) {
 #define D "q[0], q[1], q[2], q[3]"
 #define H3 "h q[2]; t q[2]; cx q[1], q[2]; tdg q[2]; "
 
-/* Both texts follow FIVE; ctrl(1) in the first makes phases count. */
+/* Each text follows FIVE; ctrl(1) in the first makes phases count. */
 static const char *const equal_matrix_texts[][2] = {
     {"ctrl @ x q[4]," A ";", "ctrl @ U(pi, 0, pi) q[4]," A "; ctrl @ gphase(-pi/2) q[4];"},
     {"ctrl @ y q[4]," A ";", "ctrl @ U(pi, pi/2, pi/2) q[4]," A "; ctrl @ gphase(-pi/2) q[4];"},
@@ -213,7 +213,7 @@ static const char *const equal_matrix_texts[][2] = {
      "x q[1]; x q[2]; ctrl(4) @ x q[0], q[1], q[2], q[3], q[4]; x q[1]; x q[2];"},
 };
 
-/* Braket's gates are known where nothing is included. */
+/* Braket's gates need no include. */
 static const char *const braket[][2] = {
     {"qubit[2] q; cphaseshift00(0.3) " B ";", "qubit[2] q; negctrl(2) @ gphase(0.3) " B ";"},
     {"qubit[2] q; cphaseshift01(0.3) " B ";", "qubit[2] q; negctrl @ ctrl @ gphase(0.3) " B ";"},
@@ -225,7 +225,7 @@ static const char *const braket[][2] = {
      "qubit[2] q; rz(-0.5) " A "; rx(0.3) " A "; rz(0.5) " A ";"},
 };
 
-static void equal_matrices(const char *before, const char *const (*rows)[2], size_t n) {
+static void check_equal_matrices(const char *before, const char *const (*rows)[2], size_t n) {
     static double complex a[MOST_ENTRIES], b[MOST_ENTRIES];
     for (size_t i = 0; i < n; i++) {
         char *first = qr_xasprintf("%s%s", before, rows[i][0]),
@@ -238,7 +238,7 @@ static void equal_matrices(const char *before, const char *const (*rows)[2], siz
     }
 }
 
-/* ---- texts that mean the same ---- */
+/* ---- equivalent texts ---- */
 
 #define STD "include \"stdgates.inc\"; "
 
@@ -337,13 +337,13 @@ static const char *const equal_texts[][2] = {
      "creg c[0]; qreg q[2]; gate g(rx) x, cx { cx cx, x; rx(rx) x; } g(0.5) q[0], q[1]; "
      "barrier e; barrier; measure e -> c;",
      STD "qubit[2] q; cx q[1], q[0]; rx(0.5) q[0];"},
-    /* Tokens of definitions stay while others are dropped. */
+    /* Tokens of definitions are kept while others are dropped. */
     {STD "gate g a { x a; } def f(qubit a) { g a; } qubit q; f(q); y q; if (false) x q; else g q; "
          "f(q);",
      STD "qubit q; x q; y q; x q; x q;"},
 };
 
-static void equal_circuits(void) {
+static void test_equal_circuits(void) {
     for (size_t i = 0; i < COUNT(equal_texts); i++) {
         struct qr_program a = read_text(equal_texts[i][0], NULL, 0),
                           b = read_text(equal_texts[i][1], NULL, 0);
@@ -358,7 +358,7 @@ static void equal_circuits(void) {
 
 /* ---- symbols, read-outs, JSON ---- */
 
-static void symbols(void) {
+static void test_symbols(void) {
     static const char *const inputs[] = {"v", "b"};
     struct qr_program q =
         read_text(STD "input float b; input float x; input angle[32] θ; "
@@ -383,8 +383,8 @@ static void symbols(void) {
     qr_program_fini(&q);
 }
 
-/* Angles are written as they were read, though 0.1 / pi * pi is another number. */
-static void angles(void) {
+/* Angles are written as they were read, although 0.1 / pi * pi is another number. */
+static void test_angles(void) {
     struct qr_program q = read_text(STD "qubit q; rx(0.1) q; rx(1.9) q; rx(-3.5) q;", NULL, 0);
     char *json = json_of(q.circuit);
     CHECK(strstr(json, ":0.1}") && strstr(json, ":1.9}") && strstr(json, ":-3.5}"), "%s", json);
@@ -393,7 +393,7 @@ static void angles(void) {
     qr_program_fini(&q);
 }
 
-static void readouts(void) {
+static void test_readouts(void) {
     static const char *const wanted[] = {"Z2", "Z0", "1*Z0", "1*Z0 Y1 + 0.5*Z0 Z1"};
     struct qr_program q = read_text(
         "qubit[3] q; bit[2] c; h q;\n"
@@ -410,10 +410,10 @@ static void readouts(void) {
 /* ---- measured bits ---- */
 
 /* Registers of any length beside integers of any size. */
-static void long_registers(void) {
+static void test_long_registers(void) {
     static const struct {
         const char *condition;
-        int value; /* of the measured bit 69 at which X acts; -1: it never does */
+        int value; /* of the measured bit 69 that enables X; -1: none does */
     } rows[] = {{"c == 0", 0},
                 {"c == 590295810358705651712", 1}, /* 2^69 */
                 {"c == 590295810358705651713", -1},
@@ -440,8 +440,8 @@ static void long_registers(void) {
     }
 }
 
-/* A long integer takes as many steps as it has digits, also in a comparison. */
-static void long_integers(void) {
+/* A long integer counts one step for each digit, also in a comparison. */
+static void test_long_integers(void) {
     static const char *const forms[] = {"int k = %s; x q;", "if (c == %s) { } x q;"};
     char zeros[100001];
     memset(zeros, '0', sizeof zeros - 1);
@@ -461,7 +461,8 @@ static void long_integers(void) {
     }
 }
 
-/* What follows the measurement of qubit 0 into bit 0, and of qubit 1 into bit 1. */
+/* Statements after the measurement of qubit 0 into bit 0 and of qubit 1 into bit 1, and their
+ * gates. */
 static const char *const after_measurement[][2] = {
     {"if (c[0]) x q[2];", "{\"if\":[0],\"gates\":[X]}"},
     {"if (c == 1) x q[2];", "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
@@ -520,7 +521,7 @@ static const char *const after_measurement[][2] = {
      "\"p\":0.5}]}"},
 };
 
-static void measured_bits(void) {
+static void test_measured_bits(void) {
     static const char begin[] = "\"gates\":[{\"gate\":\"H\",\"qubits\":[0]},"
                                 "{\"measure\":[0],\"bits\":[0]},{\"measure\":[1],\"bits\":[1]},";
     for (size_t i = 0; i < COUNT(after_measurement); i++) {
@@ -546,8 +547,8 @@ static void measured_bits(void) {
 
 /* ---- noise ---- */
 
-/* Braket's pragmas: what each is in a job file. */
-static void noise(void) {
+/* Braket's pragmas and their form in a job file. */
+static void test_noise(void) {
     static const char *const rows[][2] = {
         {"bit_flip(0.1) q[0]", "\"BitFlip\",\"qubits\":[0],\"p\":0.1}"},
         {"phase_flip(1/4.) q[0]", "\"PhaseFlip\",\"qubits\":[0],\"p\":0.25}"},
@@ -578,7 +579,7 @@ static void noise(void) {
         CHECK(strstr(json, rows[i][1]), "%s: %s", rows[i][0], json);
         qr_program_fini(&q);
     }
-    /* A reset of an untouched qubit is none; after gates and noise it is a channel. */
+    /* A reset of an untouched qubit is dropped; after gates and noise it is a channel. */
     struct qr_program q = read_text(STD "qubit[3] q; reset q; h q[1];\n"
                                         "for int i in [0:1] {\n"
                                         "#pragma braket noise bit_flip((i + 1)/8.) q[i]\n"
@@ -593,7 +594,7 @@ static void noise(void) {
                        "{\"gate\":\"X\",\"qubits\":[0]}]"),
           "%s", json);
     qr_program_fini(&q);
-    /* Data are not strengths. */
+    /* A channel's strength cannot depend on data. */
     static const char *const inputs[] = {"x"};
     struct qr_err err = {0};
     struct qr_buf excerpt = {0};
@@ -608,8 +609,8 @@ static void noise(void) {
 
 static const struct {
     const char *text, *place, *words;
-    bool valid; /* OpenQASM that cannot be simulated */
-} refused[] = {
+    bool valid; /* valid OpenQASM that cannot be simulated */
+} rejected[] = {
     {"qubit q;\n\tfoo q;", "line 2, column 2", "'foo' is not defined", false},
     {"OPENQASM 2.0; qreg q[1]; h q;", "line 1, column 26", "add include \"qelib1.inc\"", false},
     {STD "h q;", "column 27", "'q' is not declared", false},
@@ -719,18 +720,18 @@ static const struct {
      "column 78", "nests more than 100 operations", false},
 };
 
-static void errors(void) {
-    for (size_t i = 0; i < COUNT(refused); i++) {
+static void test_errors(void) {
+    for (size_t i = 0; i < COUNT(rejected); i++) {
         struct qr_program q;
         struct qr_err err = {0};
         struct qr_buf excerpt = {0};
         int64_t begin = qr_now_ns(&qr_clock_monotonic);
-        enum qr_code code = read_with(refused[i].text, NULL, 0, &q, &excerpt, &err);
-        CHECK(code == (refused[i].valid ? QR_UNIMPLEMENTED : QR_INVALID_ARGUMENT), "%s: %s",
-              refused[i].text, err.msg);
-        CHECK(strstr(err.msg, refused[i].place) && strstr(err.msg, refused[i].words), "%s: %s",
-              refused[i].text, err.msg);
-        CHECK(qr_now_ns(&qr_clock_monotonic) - begin < T_MINUTE, "%s", refused[i].text);
+        enum qr_code code = read_with(rejected[i].text, NULL, 0, &q, &excerpt, &err);
+        CHECK(code == (rejected[i].valid ? QR_UNIMPLEMENTED : QR_INVALID_ARGUMENT), "%s: %s",
+              rejected[i].text, err.msg);
+        CHECK(strstr(err.msg, rejected[i].place) && strstr(err.msg, rejected[i].words), "%s: %s",
+              rejected[i].text, err.msg);
+        CHECK(qr_now_ns(&qr_clock_monotonic) - begin < T_MINUTE, "%s", rejected[i].text);
         if (i == 0)
             CHECK(strcmp(qr_buf_string(&excerpt), "   foo q;\n   ^\n") == 0, "%s",
                   qr_buf_string(&excerpt));
@@ -749,11 +750,11 @@ static void put_times(struct qr_buf *to, const char *part, size_t n) {
 
 enum { DEEP = 1000000, LONG_TEXT = QR_PROGRAM_BYTES - 64 };
 static const struct {
-    const char *before, *part, *middle, *close; /* part and close are repeated */
+    const char *before, *part, *middle, *close; /* `part` and `close` are repeated */
     size_t times;
     const char *words;
 } repeated[] = {
-    /* Nested brackets, blocks and signs end before the stack does. */
+    /* Nested brackets, blocks and signs are rejected before the stack overflows. */
     {"qubit q; U(", "(", "1", ")", DEEP, "nested here"},
     {"qubit q; U(", "-", "1", "", DEEP, "nested here"},
     {"qubit q; U(", "2**", "1", "", DEEP, "nested here"},
@@ -762,7 +763,7 @@ static const struct {
     {"qubit q; ", "{", "x q;", "}", DEEP, "nested here"},
     {"qubit q; ", "inv @ ", "x q;", "", DEEP, "at most 32 modifiers"},
     {"", "{", "", "", DEEP, "this { is not closed"},
-    /* One token, and as many as fit */
+    /* One token, and as many tokens as fit. */
     {"qubit q; ", "a", " q;", "", LONG_TEXT, "is not defined"},
     {"qubit q; rx(", "1", ") q;", "", LONG_TEXT, "exceeds 64 bits"},
     {"qubit q; rx(.", "1", ") q;", "", LONG_TEXT, "no finite number"},
@@ -774,7 +775,7 @@ static const struct {
     {"qubit q; ", "z q;", "", "", LONG_TEXT / 4, "exceeds 1048576 gates"},
 };
 
-static void long_texts(void) {
+static void test_long_texts(void) {
     for (size_t i = 0; i < COUNT(repeated); i++) {
         struct qr_buf text = {0}, excerpt = {0};
         struct qr_program q;
@@ -793,8 +794,8 @@ static void long_texts(void) {
     }
 }
 
-/* As many different channels as fit: each is found in constant time. */
-static void many_channels(void) {
+/* As many different channels as fit: a lookup takes constant time. */
+static void test_many_channels(void) {
     int64_t begin = qr_now_ns(&qr_clock_monotonic);
     struct qr_program q = read_text("qubit q;\nfor int i in [0:500000] {\n"
                                     "#pragma braket noise bit_flip(i/1000000.0) q\n}\n",
@@ -813,7 +814,8 @@ static void put_letters(uint64_t i, char ret[BLOCK_BYTES + 1]) {
     ret[BLOCK_BYTES] = 0;
 }
 
-/* Two blocks of letters after which the hash (FNV-1a) of a name is the same; returns it. */
+/* Finds two blocks of letters after which the hash (FNV-1a) of a name is the same, and
+ * returns it. */
 static uint32_t find_collision(uint32_t state, char ret[2][BLOCK_BYTES + 1]) {
     enum { SLOTS = 1 << 20 };
     static uint32_t states[SLOTS], tried[SLOTS];
@@ -831,8 +833,8 @@ static uint32_t find_collision(uint32_t state, char ret[2][BLOCK_BYTES + 1]) {
     }
 }
 
-/* 65536 names that the reader hashes alike: each block has two choices. */
-static void colliding_names(void) {
+/* 65536 names with the same hash: each block has two choices. */
+static void test_colliding_names(void) {
     char blocks[BLOCKS][2][BLOCK_BYTES + 1];
     uint32_t state = 2166136261u;
     for (int k = 0; k < BLOCKS; k++) state = find_collision(state, blocks[k]);
@@ -853,20 +855,20 @@ static void colliding_names(void) {
 }
 
 int main(void) {
-    modifiers();
-    equal_matrices(FIVE, equal_matrix_texts, COUNT(equal_matrix_texts));
-    equal_matrices("", braket, COUNT(braket));
-    equal_circuits();
-    symbols();
-    angles();
-    readouts();
-    measured_bits();
-    long_registers();
-    long_integers();
-    noise();
-    errors();
-    long_texts();
-    many_channels();
-    colliding_names();
+    test_modifiers();
+    check_equal_matrices(FIVE, equal_matrix_texts, COUNT(equal_matrix_texts));
+    check_equal_matrices("", braket, COUNT(braket));
+    test_equal_circuits();
+    test_symbols();
+    test_angles();
+    test_readouts();
+    test_measured_bits();
+    test_long_registers();
+    test_long_integers();
+    test_noise();
+    test_errors();
+    test_long_texts();
+    test_many_channels();
+    test_colliding_names();
     return t_end();
 }

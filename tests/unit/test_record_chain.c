@@ -35,7 +35,7 @@ static void test_values(void) {
     CHECK(qr_chain_known(chain) && !qr_chain_known(none));
 }
 
-/* Each of the three hashes enters the first chain. */
+/* Job hash, data hash and arithmetic enter the first chain. */
 static void test_first(void) {
     static const char *const of[][3] = {
         {"1", "2", "f32-v1"}, {"0", "2", "f32-v1"}, {"1", "0", "f32-v1"}, {"1", "2", "f64-v1"}};

@@ -1,5 +1,5 @@
-/* Checkpoints as bytes and in a store: what is whole is loaded, everything else is refused by name,
- * and LATEST moves only forward. */
+/* Checkpoints as bytes and in a store: whole ones are loaded, all others are rejected with file and
+ * section, and LATEST moves only forward. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ static bool decodes(struct qr_bytes file, enum qr_code want, const char *words) 
     qr_checkpoint_fini(&c);
     return is;
 }
-/* Puts the checksum right again after a change: a file that somebody made so. */
+/* Recomputes the checksum after a change. */
 static void reseal(struct qr_buf *b, const char *key) {
     uint8_t *at = memmem(b->p, b->n, key, strlen(key));
     char text[9];
@@ -32,7 +32,7 @@ static void reseal(struct qr_buf *b, const char *key) {
 
 /* ---- bytes ---- */
 
-static void round_trip(void) {
+static void test_round_trip(void) {
     struct qr_checkpoint c = state_at(JOB, 7), back = {0};
     struct qr_buf once = encoded(JOB, 7), again = encoded(JOB, 7), other = encoded(JOB, 8);
     CHECK(qr_checkpoint_decode(qr_buf_view(&once), "the file", &back, &ck_err) == QR_OK &&
@@ -52,7 +52,7 @@ static void round_trip(void) {
     qr_buf_free(&other);
 }
 
-/* Where a byte of the file is: the header, or the name of its tensor. */
+/* Section of a byte: the header, or the name of its tensor. */
 static const char *section_of(const struct qr_buf *b, size_t at) {
     static const struct {
         const char *name;
@@ -68,7 +68,7 @@ static const char *section_of(const struct qr_buf *b, size_t at) {
     return "?";
 }
 
-static void every_flip(void) {
+static void test_bit_flips(void) {
     struct qr_buf b = encoded(JOB, 7);
     size_t accepted = 0, unnamed = 0;
     for (size_t i = 0; i < b.n; i++)
@@ -87,7 +87,7 @@ static void every_flip(void) {
             qr_checkpoint_fini(&c);
         }
     CHECK(accepted == 0, "%zu of %zu flipped bits were accepted", accepted, 8 * b.n);
-    CHECK(unnamed == 0, "%zu of %zu flipped bits were refused without file and section", unnamed,
+    CHECK(unnamed == 0, "%zu of %zu flipped bits were rejected without file and section", unnamed,
           8 * b.n);
     for (size_t n = 0; n < b.n; n++) {
         struct qr_checkpoint c = {0};
@@ -97,7 +97,7 @@ static void every_flip(void) {
     }
     qr_buf_puts(&b, "x");
     CHECK(accepted == 0 && decodes(qr_buf_view(&b), QR_DATA_LOSS, ""),
-          "%zu of %zu cut files were accepted", accepted, b.n);
+          "%zu of %zu truncated files were accepted", accepted, b.n);
     qr_buf_free(&b);
 }
 
@@ -108,8 +108,8 @@ static void replace(struct qr_buf *b, const char *from, const char *to, const ch
     reseal(b, seal);
 }
 
-/* Files that somebody made, with checksums that fit. */
-static void forgeries(void) {
+/* Crafted files with valid checksums. */
+static void test_crafted_files(void) {
     static const char seal[] = "\"crc32c\":\"";
     static const struct {
         const char *from, *to;
@@ -146,7 +146,7 @@ static struct qr_checkpoint_latest latest_at(uint64_t reductions) {
     return l;
 }
 
-static void latest(void) {
+static void test_latest(void) {
     struct qr_checkpoint_latest l = latest_at(9), back;
     struct qr_buf b = {0};
     size_t accepted = 0;
@@ -176,7 +176,7 @@ static void latest(void) {
     } rows[] = {
         {"\"format\":1", "\"format\":2", QR_UNIMPLEMENTED, "format 2, written by a later version"},
         {"\"format\":1", "\"format\":0", QR_DATA_LOSS, "damaged"},
-        /* it names no file but its own */
+        /* LATEST names only an object of its own state. */
         {"\"object\":\"00", "\"object\":\"..", QR_DATA_LOSS, "damaged"},
         {"\"done\"", "\"dune\"", QR_DATA_LOSS, "damaged"},
     };
@@ -196,7 +196,7 @@ static void latest(void) {
 static char dir[] = "/tmp/qring-checkpoint-XXXXXX";
 static struct qr_store *open_dir(void) { return qr_store_file_new(dir); }
 
-/* A process that is killed leaves its lock's file, and perhaps a temporary one. */
+/* A killed process leaves its lock file, and perhaps a temporary file. */
 static void remove_left(const char *folder) {
     DIR *d = opendir(folder);
     for (const struct dirent *e; d && (e = readdir(d));) {
@@ -207,10 +207,10 @@ static void remove_left(const char *folder) {
 }
 
 int main(void) {
-    round_trip();
-    every_flip();
-    forgeries();
-    latest();
+    test_round_trip();
+    test_bit_flips();
+    test_crafted_files();
+    test_latest();
     struct qr_store *s = qr_store_memory_new();
     checkpoint_suite(s);
     s->ops->close(s);

@@ -1,5 +1,5 @@
-/* The event files of a made-up run: our own reader walks them after every step, so what stands
- * there is always whole; tags, steps and values are those of the lines that steps.jsonl gets. */
+/* Event files of a synthetic run, read after every step to check that they are whole. Tags, steps
+ * and values are those of the lines in steps.jsonl. */
 #include <dirent.h>
 #include <math.h>
 #include <sys/stat.h>
@@ -32,11 +32,12 @@ struct seen {
 };
 static struct seen seen[512];
 static size_t n_seen;
-static long n_files, n_starts, n_graphs; /* since read_all began */
-static int64_t start_step;               /* of the last start: readers forget from there on */
+static long n_files, n_starts, n_graphs; /* since the start of read_all */
+/* Of the last start, at which readers discard later data. */
+static int64_t start_step;
 static double last_histogram[QR_HISTOGRAM_BUCKETS][3];
 
-static void note(const char *run, int64_t step, const Qring__Tensorboard__Value *v) {
+static void record_value(const char *run, int64_t step, const Qring__Tensorboard__Value *v) {
     struct seen *s = &seen[n_seen];
     const ProtobufCBinaryData *bytes = &v->tensor->tensor_content;
     const char *plugin = v->metadata->plugin_data->plugin_name;
@@ -95,17 +96,17 @@ static void read_file(const char *run, const char *path) {
         CHECK(e->wall_time >= 1.7e9 && e->wall_time < 1.7e9 + 1000);
         n_starts += start;
         if (start) start_step = e->step;
-        /* the third record: behind what makes readers forget */
+        /* The third record, after the start at which readers discard data. */
         if (graph)
             CHECK(n == 3 && strcmp(run, "train") == 0 && e->graph_def.len == 5 &&
                   memcmp(e->graph_def.data, "graph", 5) == 0);
         n_graphs += graph;
         if (e->what_case == QRING__TENSORBOARD__EVENT__WHAT_SUMMARY)
             for (size_t i = 0; i < e->summary->n_value; i++)
-                note(run, e->step, e->summary->value[i]);
+                record_value(run, e->step, e->summary->value[i]);
         qring__tensorboard__event__free_unpacked(e, NULL);
     }
-    CHECK(at == file.n, "%s ends in half a record", path);
+    CHECK(at == file.n, "%s ends with a partial record", path);
     n_files++;
     qr_buf_free(&file);
 }
@@ -151,30 +152,30 @@ static const struct qr_weights_layout layout = {COUNT(entries), entries};
 static const double weights[9] = {0, 1, 2, 5, 5, 5, -1, 1, 0},
                     gradient[9] = {3, 0, 0, 1, 1, 1, 0, 0, 2};
 
-/* What the writer tells of its files. */
+/* What the writer reported of its files. */
 static struct {
     char name[128];
     size_t bytes;
-} told[16];
-static size_t n_told;
-static void wrote(void *ctx, const char *name, size_t bytes) {
+} written[16];
+static size_t n_written;
+static void on_write(void *ctx, const char *name, size_t bytes) {
     size_t i = 0;
-    CHECK(ctx == &n_told);
-    while (i < n_told && strcmp(told[i].name, name) != 0) i++;
-    QR_ASSERT(i < COUNT(told));
-    if (i == n_told) snprintf(told[n_told++].name, sizeof told[0].name, "%s", name);
-    CHECK(bytes > told[i].bytes, "%s has shrunk", name);
-    told[i].bytes = bytes;
+    CHECK(ctx == &n_written);
+    while (i < n_written && strcmp(written[i].name, name) != 0) i++;
+    QR_ASSERT(i < COUNT(written));
+    if (i == n_written) snprintf(written[n_written++].name, sizeof written[0].name, "%s", name);
+    CHECK(bytes > written[i].bytes, "%s has shrunk", name);
+    written[i].bytes = bytes;
 }
 
-static struct qr_tensorboard *start_with(const char *dir, size_t max_file_bytes) {
+static struct qr_tensorboard *start_limited(const char *dir, size_t max_file_bytes) {
     static const struct qr_hparam hparams[] = {{.name = "optimizer", .text = "adam"},
                                                {.name = "learning_rate", .number = 0.02}};
-    n_told = 0;
-    memset(told, 0, sizeof told);
+    n_written = 0;
+    memset(written, 0, sizeof written);
     return qr_tensorboard_new(&(struct qr_tensorboard_options){.max_file_bytes = max_file_bytes,
-                                                               .wrote = wrote,
-                                                               .wrote_ctx = &n_told,
+                                                               .wrote = on_write,
+                                                               .wrote_ctx = &n_written,
                                                                .logdir = dir,
                                                                .host = "a/host",
                                                                .pid = 17,
@@ -188,11 +189,11 @@ static struct qr_tensorboard *start_with(const char *dir, size_t max_file_bytes)
                                                                .wall = &wall_of_test});
 }
 
-static struct qr_tensorboard *start(const char *dir) { return start_with(dir, 0); }
+static struct qr_tensorboard *start_writer(const char *dir) { return start_limited(dir, 0); }
 
 static double loss_at(uint64_t step) { return 1.0 / (double)step; }
 
-static void tell(struct qr_tensorboard *t, uint64_t step, bool eval) {
+static void write_step(struct qr_tensorboard *t, uint64_t step, bool eval) {
     struct qr_err err = {0};
     uint64_t epoch = (step + 1) / 2;
     const struct qr_named_value metrics[] = {{"accuracy", eval ? 0.75 : 0.5}};
@@ -247,82 +248,82 @@ static void check_run(uint64_t steps) {
     }
 }
 
-static void check_told(const char *dir, size_t i) {
+static void check_written(const char *dir, size_t i) {
     char path[900];
     struct stat st;
-    snprintf(path, sizeof path, "%.300s/%.127s", dir, told[i].name);
-    CHECK(stat(path, &st) == 0 && (size_t)st.st_size == told[i].bytes, "%s: %zu", path,
-          told[i].bytes);
+    snprintf(path, sizeof path, "%.300s/%.127s", dir, written[i].name);
+    CHECK(stat(path, &st) == 0 && (size_t)st.st_size == written[i].bytes, "%s: %zu", path,
+          written[i].bytes);
 }
 
 static void test_run(const char *dir) {
-    struct qr_tensorboard *t = start(dir);
+    struct qr_tensorboard *t = start_writer(dir);
     struct qr_err err = {0};
     read_all(dir);
-    CHECK(n_files == 0); /* nothing before the first committed step */
+    CHECK(n_files == 0); /* no file before the first committed step */
     for (uint64_t s = 1; s <= 6; s++) {
         now_ns += 10 * QR_MS;
-        tell(t, s, false);
+        write_step(t, s, false);
         if (s == 1) {
-            read_all(dir); /* the first step is seen at once */
+            read_all(dir); /* the first step is written at once */
             check_run(1);
         }
         if (s % 2) continue;
-        tell(t, s, true);
-        read_all(dir); /* what a killed process would leave now */
+        write_step(t, s, true);
+        read_all(dir); /* the files that a killed process would leave */
         check_run(s);
     }
     CHECK(find("", "_hparams_/experiment", 0) && find("", "_hparams_/session_start_info", 0) &&
           !find("", "_hparams_/session_end_info", 0));
     now_ns += 10 * QR_MS;
-    tell(t, 7, false);
+    write_step(t, 7, false);
     read_all(dir);
-    CHECK(!find("train", "batch_loss", 7)); /* held back for at most a second */
+    CHECK(!find("train", "batch_loss", 7)); /* buffered for at most a second */
     now_ns += QR_SECOND;
-    tell(t, 8, false);
+    write_step(t, 8, false);
     read_all(dir);
     CHECK(find("train", "batch_loss", 7) && find("train", "batch_loss", 8));
     const struct qr_named_value best[] = {{"loss", 0.5}, {"val_loss", 0.25}};
     CHECK(qr_tensorboard_success(t, 5, best, COUNT(best), &err) == QR_OK, "%s", err.msg);
     qr_tensorboard_close(t);
     read_all(dir);
-    check_value("", "loss", 5, 0.5); /* of the weights that are written, behind the last epoch */
+    check_value("", "loss", 5, 0.5); /* Of the written weights, after the last epoch. */
     check_value("", "val_loss", 5, 0.25);
     CHECK(n_files == 3 && n_starts == 3 && find("", "_hparams_/session_end_info", 0));
     CHECK(n_graphs == 1, "%ld graphs", n_graphs);
-    CHECK(n_told == 3);
-    for (size_t i = 0; i < n_told; i++) check_told(dir, i);
+    CHECK(n_written == 3);
+    for (size_t i = 0; i < n_written; i++) check_written(dir, i);
 }
 
-/* Files that are left for new ones at a size: each whole, in the order of their names, and no later
- * one makes readers forget. */
+/* Files are rotated at a size: each is whole, names are in order, and a later file makes readers
+ * discard nothing. */
 static void test_rotation(const char *dir) {
-    struct qr_tensorboard *t = start_with(dir, 3000);
+    struct qr_tensorboard *t = start_limited(dir, 3000);
     char last[128] = "";
     size_t in_train = 0;
     for (uint64_t s = 1; s <= 6; s++) {
-        tell(t, s, false);
-        if (s % 2 == 0) tell(t, s, true); /* written here, all in one second */
+        write_step(t, s, false);
+        if (s % 2 == 0) write_step(t, s, true); /* rotated here, all in one second */
     }
     qr_tensorboard_close(t);
     read_all(dir);
     check_run(6);
-    CHECK(n_files == (long)n_told && n_starts == 3 && n_files == 5, "%ld files, %ld starts",
+    CHECK(n_files == (long)n_written && n_starts == 3 && n_files == 5, "%ld files, %ld starts",
           n_files, n_starts);
-    for (size_t i = 0; i < n_told; i++) {
-        check_told(dir, i);
-        if (strncmp(told[i].name, "train/", 6) != 0) continue;
-        CHECK(strcmp(told[i].name, last) > 0 && told[i].bytes < 3000 + 8000,
-              "%s after %s, %zu bytes", told[i].name, last, told[i].bytes);
-        memcpy(last, told[i].name, sizeof last);
+    for (size_t i = 0; i < n_written; i++) {
+        check_written(dir, i);
+        if (strncmp(written[i].name, "train/", 6) != 0) continue;
+        CHECK(strcmp(written[i].name, last) > 0 && written[i].bytes < 3000 + 8000,
+              "%s after %s, %zu bytes", written[i].name, last, written[i].bytes);
+        memcpy(last, written[i].name, sizeof last);
         in_train++;
     }
     CHECK(in_train == 3 && n_graphs == 1, "%zu, %ld graphs", in_train, n_graphs);
 }
 
-/* Read-outs: edges and counts of the last one; which steps have one. */
+/* Read-outs: edges and counts of the last one, and which steps have one. */
 static void test_readouts(const char *dir) {
-    struct qr_tensorboard *t = start(dir);
+    struct qr_tensorboard *t = start_writer(dir);
     size_t n = 0;
     for (uint64_t s = 1; s <= 1 << 20; s++) n += qr_tensorboard_shows_readouts(s);
     CHECK(n == 127 + 13 * 64 + 1, "%zu", n);
@@ -335,9 +336,9 @@ static void test_readouts(const char *dir) {
     CHECK(qr_tensorboard_step(t, &line, &detail, QR_IGNORED) == QR_OK);
     qr_tensorboard_close(t);
     memset(last_histogram, 0, sizeof last_histogram);
-    for (size_t i = 0; i < n_told; i++) {
+    for (size_t i = 0; i < n_written; i++) {
         char path[900];
-        snprintf(path, sizeof path, "%.300s/%.127s", dir, told[i].name);
+        snprintf(path, sizeof path, "%.300s/%.127s", dir, written[i].name);
         read_file("train", path);
     }
     for (int k = 0; k < QR_READOUT_BUCKETS; k++)
@@ -358,15 +359,15 @@ static struct qr_tensorboard *start_evaluator(const char *dir) {
                                                                .wall = &wall_of_test});
 }
 
-/* An evaluator has a folder of its own, no session, and steps that end no epoch; each line is there
- * at once. */
+/* An evaluator has a folder of its own, no session, and steps that end no epoch; each line is
+ * written at once. */
 static void test_evaluator(const char *dir) {
     const uint64_t counts[QR_READOUT_BUCKETS] = {[2] = 7};
     const struct qr_step_line within = {.step = 5, .epoch = 3, .eval = true, .loss = 0.5};
     const struct qr_step_detail detail = {
         .weights = weights, .readouts = counts, .readout_bound = 1.5};
     struct qr_tensorboard *t = start_evaluator(dir);
-    tell(t, 4, true);
+    write_step(t, 4, true);
     read_all(dir);
     CHECK(n_files == 1 && n_starts == 1 && start_step == 4, "%ld files", n_files);
     CHECK(qr_tensorboard_step(t, &within, &detail, QR_IGNORED) == QR_OK);
@@ -385,7 +386,7 @@ static void test_evaluator(const char *dir) {
     now_ns += 2 * QR_SECOND;
     t = start_evaluator(dir);
     qr_tensorboard_restart(t);
-    tell(t, 2, true);
+    write_step(t, 2, true);
     qr_tensorboard_close(t);
     read_all(dir);
     CHECK(n_files == 2 && n_starts == 2);
@@ -394,13 +395,13 @@ static void test_evaluator(const char *dir) {
              (long long)(wall(NULL) / QR_SECOND));
     start_step = -1;
     read_file("evaluator", path);
-    CHECK(start_step == 0, "all is to be forgotten, not from step %lld", (long long)start_step);
+    CHECK(start_step == 0, "readers discard everything, not from step %lld", (long long)start_step);
 }
 
-/* A second process of the same name in the same second writes files of its own. */
+/* A second process of the same name in the same second writes its own files. */
 static void test_again(const char *dir) {
-    struct qr_tensorboard *t = start(dir);
-    tell(t, 9, false);
+    struct qr_tensorboard *t = start_writer(dir);
+    write_step(t, 9, false);
     qr_tensorboard_close(t);
     read_all(dir);
     CHECK(n_files == 5 && n_starts == 5 && n_graphs == 2, "%ld files, %ld graphs", n_files,
@@ -414,7 +415,7 @@ static void test_no_folder(const char *dir) {
     struct qr_err err = {0};
     snprintf(path, sizeof path, "%s/file", dir);
     CHECK(qr_file_replace(path, qr_bytes_of_string("x"), &err) == QR_OK, "%s", err.msg);
-    struct qr_tensorboard *t = start(path); /* a file where the folder should be */
+    struct qr_tensorboard *t = start_writer(path); /* a file in the folder's place */
     const struct qr_step_line line = {.step = 1, .epoch = 1, .loss = 1};
     const struct qr_step_detail detail = {.weights = weights, .gradient = gradient};
     CHECK(qr_tensorboard_step(t, &line, &detail, &err) != QR_OK && strstr(err.msg, path), "%s",
@@ -432,7 +433,7 @@ static void test_histogram(void) {
         CHECK(h[k][0] == k && h[k][1] == k + 1);
         sum += h[k][2];
     }
-    /* the last bucket holds its right edge */
+    /* The last bucket includes its right edge. */
     CHECK(sum == 6 && h[0][2] == 2 && h[1][2] == 2 && h[29][2] == 2);
     CHECK(qr_histogram(same, 3, h) && h[0][0] == 2 && h[29][1] == 2 && h[29][2] == 3 &&
           h[0][2] == 0);

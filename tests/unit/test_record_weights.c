@@ -1,5 +1,4 @@
-/* Weights as files: against the files that tf-keras wrote, and our own files against all
- * three readers. */
+/* Weight files: tf-keras' files are read, and written ones are read by all three readers. */
 #include "tests/t.h"
 
 #include <math.h>
@@ -45,7 +44,7 @@ static struct qr_buf load(const char *path) {
     return b;
 }
 
-static void keras_file_reads_to_its_values(void) {
+static void test_read_keras_file(void) {
     struct qr_buf h5 = load("tests/golden/tfq/qcnn_weights.h5"),
                   text = load("tests/golden/tfq/qcnn_weights_check.json");
     struct qr_err err;
@@ -80,8 +79,9 @@ static void keras_file_reads_to_its_values(void) {
     qr_buf_free(&text);
 }
 
-/* Layers, weights, shapes and values as Keras wrote them, and twice the same bytes. */
-static void our_file_is_like(const char *golden, const struct qr_weights_layout *layout, size_t n) {
+/* Layers, weights, shapes and values are as in Keras' file, and two writes give the same bytes. */
+static void test_written_file(const char *golden, const struct qr_weights_layout *layout,
+                              size_t n) {
     struct qr_buf theirs = load(golden), ours = {0}, again = {0};
     struct qr_err err;
     struct qr_keras_file a = {0}, b = {0};
@@ -95,7 +95,7 @@ static void our_file_is_like(const char *golden, const struct qr_weights_layout 
     CHECK(ours.n == again.n && memcmp(ours.p, again.p, ours.n) == 0, "two writes differ");
     CHECK(qr_weights_decode(QR_WEIGHTS_H5, qr_buf_view(&ours), "ours", layout, back, &err) == QR_OK,
           "%s", err.msg);
-    CHECK(memcmp(values, back, n * sizeof *values) == 0, "values change on the way");
+    CHECK(memcmp(values, back, n * sizeof *values) == 0, "values change in a round trip");
     CHECK(qr_keras_read(qr_buf_view(&theirs), "theirs", &a, &err) == QR_OK, "%s", err.msg);
     CHECK(qr_keras_read(qr_buf_view(&ours), "ours", &b, &err) == QR_OK, "%s", err.msg);
     CHECK(a.n_layers == b.n_layers, "%zu and %zu layers", a.n_layers, b.n_layers);
@@ -119,7 +119,7 @@ static void our_file_is_like(const char *golden, const struct qr_weights_layout 
     free(back);
 }
 
-static void layers_of_models_without_a_golden_file(void) {
+static void test_layers_without_golden_file(void) {
     static const struct {
         const struct qr_weights_layout *layout;
         const char *layers;
@@ -142,7 +142,7 @@ static void layers_of_models_without_a_golden_file(void) {
     }
 }
 
-static void all_formats_come_back(void) {
+static void test_round_trip(void) {
     double values[HYBRID], back[HYBRID];
     for (size_t i = 0; i < HYBRID; i++) values[i] = (double)(i + 1) / 7 * (i % 2 ? -1 : 1);
     for (int f = QR_WEIGHTS_H5; f <= QR_WEIGHTS_SAFETENSORS; f++) {
@@ -152,7 +152,7 @@ static void all_formats_come_back(void) {
         CHECK(qr_weights_encode(f, &hybrid, values, NULL, &b, &err) == QR_OK, "%s", err.msg);
         CHECK(qr_weights_decode(f, qr_buf_view(&b), "file", &hybrid, back, &err) == QR_OK, "%s",
               err.msg);
-        /* float64 formats are exact; float32 is the rounding of the value */
+        /* float64 formats are exact, float32 rounds. */
         for (size_t i = 0; i < HYBRID; i++)
             CHECK(back[i] == (f == QR_WEIGHTS_H5 ? (double)(float)values[i] : values[i]),
                   "format %d, weight %zu", f, i);
@@ -161,16 +161,16 @@ static void all_formats_come_back(void) {
         for (size_t i = 0; i < t.n; i++)
             CHECK(strcmp(t.v[i].name, hybrid_entries[i].name) == 0, "%s", t.v[i].name);
         qr_tensors_free(&t);
-        /* cut short anywhere: a sentence, nothing written */
+        /* Truncated anywhere: an error, and nothing is written. */
         for (size_t n = 0; n < b.n; n += 1 + n / 16)
             CHECK(qr_weights_decode(f, qr_bytes_of(b.p, n), "file", &hybrid, back, &err) != QR_OK &&
                       err.code == QR_DATA_LOSS && strstr(err.msg, "file"),
-                  "format %d cut at %zu", f, n);
+                  "format %d truncated at %zu", f, n);
         qr_buf_free(&b);
     }
 }
 
-static void hdf5_order_is_by_string(void) {
+static void test_hdf5_order(void) {
     double values[21];
     struct qr_buf b = {0};
     struct qr_err err;
@@ -181,12 +181,12 @@ static void hdf5_order_is_by_string(void) {
     static const double want[21] = {0,  1, 10, 11, 12, 13, 14, 15, 16, 17, 18,
                                     19, 2, 20, 3,  4,  5,  6,  7,  8,  9};
     for (size_t i = 0; i < 21; i++)
-        CHECK(k.layers[2].weights.v[0].values[i] == want[i], "place %zu", i);
+        CHECK(k.layers[2].weights.v[0].values[i] == want[i], "index %zu", i);
     qr_keras_file_fini(&k);
     qr_buf_free(&b);
 }
 
-static void other_models_are_refused(void) {
+static void test_other_models(void) {
     double values[THREE] = {0}, back[THREE];
     static const struct qr_weights_entry wide[] = {{"pqc/parameters", 1, {20, 0}, research},
                                                    {"dense/kernel", 2, {5, 8}, NULL},
@@ -240,7 +240,7 @@ static void other_models_are_refused(void) {
                 CHECK(strstr(err.msg, f ? rows[i].words[w] : rows[i].h5_words[w]),
                       "row %zu format %d: %s", i, f, err.msg);
             CHECK(strstr(err.msg, "old.h5") && strstr(err.msg, "another model"), "%s", err.msg);
-            CHECK(back[0] == 7.0, "something was written");
+            CHECK(back[0] == 7.0, "the weights were changed");
             qr_buf_free(&b);
         }
     struct qr_buf b = {0};
@@ -259,7 +259,7 @@ static void other_models_are_refused(void) {
     qr_buf_free(&b);
 }
 
-static void suffixes(void) {
+static void test_suffixes(void) {
     enum qr_weights_format f;
     struct qr_err err;
     CHECK(qr_weights_format_of("gs://b/w.h5", &f, &err) == QR_OK && f == QR_WEIGHTS_H5);
@@ -274,7 +274,7 @@ static void suffixes(void) {
           "%s", err.msg);
 }
 
-static void results(void) {
+static void test_results(void) {
     static const struct qr_named_value metrics[] = {{"accuracy", 0.9375}, {"val_accuracy", 0.1}};
     struct qr_buf b = {0};
     qr_step_json(
@@ -326,9 +326,9 @@ static void results(void) {
     qr_buf_free(&b);
 }
 
-/* Names of the data come back from HDF5 and safetensors, also more than one attribute holds; no
- * names, no bytes. */
-static void names_of_data(void) {
+/* Data names survive HDF5 and safetensors, also more than one attribute holds. Files without names
+ * have no extra bytes. */
+static void test_data_names(void) {
     enum { MANY = 5000 };
     static const enum qr_weights_format formats[] = {QR_WEIGHTS_H5, QR_WEIGHTS_SAFETENSORS,
                                                      QR_WEIGHTS_NPZ};
@@ -359,7 +359,7 @@ static void names_of_data(void) {
             CHECK(strcmp(got.inputs.v[k], some.inputs.v[k]) == 0);
         for (size_t k = 0; k < got.classes.n; k++) CHECK(strcmp(got.classes.v[k], animals[k]) == 0);
         qr_data_names_fini(&got);
-        /* damaged ones are refused */
+        /* Damaged names are rejected. */
         for (size_t at = 0; f == QR_WEIGHTS_SAFETENSORS && at + 8 < with.n; at++)
             if (memcmp(with.p + at, "input 4", 7) == 0) {
                 with.p[at + 6] = '3';
@@ -378,15 +378,15 @@ static void names_of_data(void) {
 }
 
 int main(void) {
-    names_of_data();
-    keras_file_reads_to_its_values();
-    our_file_is_like("tests/golden/tfq/qcnn_weights.h5", &hybrid, HYBRID);
-    our_file_is_like("tests/golden/tfq/qcnn_three_weights.h5", &three, THREE);
-    layers_of_models_without_a_golden_file();
-    hdf5_order_is_by_string();
-    all_formats_come_back();
-    other_models_are_refused();
-    suffixes();
-    results();
+    test_data_names();
+    test_read_keras_file();
+    test_written_file("tests/golden/tfq/qcnn_weights.h5", &hybrid, HYBRID);
+    test_written_file("tests/golden/tfq/qcnn_three_weights.h5", &three, THREE);
+    test_layers_without_golden_file();
+    test_hdf5_order();
+    test_round_trip();
+    test_other_models();
+    test_suffixes();
+    test_results();
     return t_end();
 }

@@ -1,4 +1,4 @@
-/* What AWS' clients have in common: its published signatures, times, XML. */
+/* Shared parts of the AWS clients: published signatures, times, XML. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -8,7 +8,7 @@
 /* ---- AWS' own examples ---- */
 
 /* docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html */
-static void signatures(void) {
+static void test_signatures(void) {
     static const char empty[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
                       text[] = "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072";
     static const struct {
@@ -83,9 +83,9 @@ static void signatures(void) {
 static void leaf(void *ctx, const char *parent, const char *name, const char *text) {
     qr_buf_printf(ctx, "%s.%s=%s;", parent, name, text);
 }
-static void xml(void) {
+static void test_xml(void) {
     static const struct {
-        const char *text, *want; /* NULL: refused */
+        const char *text, *want; /* NULL: rejected */
     } rows[] = {
         {"<?xml version=\"1.0\"?>\n<!-- a > b --><A x='>'><B>1</B><C/><D><E> &lt;&#x41;&#252;&amp; "
          "</E></D></A>\n",
@@ -130,7 +130,7 @@ static void xml(void) {
 }
 
 int main(void) {
-    signatures();
-    xml();
+    test_signatures();
+    test_xml();
     return t_end();
 }

@@ -1,5 +1,5 @@
-/* Chain of a file of lines: every changed byte, every deleted, inserted or swapped line is found.
- * Statements come back; a signature fails for every changed bit. */
+/* Chain of a file of lines: every changed byte and every deleted, inserted or swapped line is
+ * found. Statements are read back; a signature fails for every changed bit. */
 #include "tests/t.h"
 
 #include <string.h>
@@ -57,12 +57,12 @@ static void check_order(const size_t *at, size_t n, const char *why) {
 }
 
 static size_t order[LINES + 1];
-static void as_written(void) {
+static void reset_order(void) {
     for (size_t i = 0; i < LINES; i++) order[i] = i;
 }
 
 static void test_lines(void) {
-    as_written();
+    reset_order();
     check_order(order, LINES, "");
     check_order(order, 0, "there is no line");
     struct qr_chain c;
@@ -73,16 +73,16 @@ static void test_lines(void) {
     CHECK(l && l->eval && l->step == 2 * BATCHES && !qr_chain_find(&c, 1, true) &&
           !qr_chain_find(&c, EPOCHS * BATCHES + 1, false));
     qr_chain_fini(&c);
-    for (size_t i = 0; i + 1 < LINES; i++) { /* without the last, the file is a shorter run */
-        as_written();
+    for (size_t i = 0; i + 1 < LINES; i++) { /* without the last line, the file is a shorter run */
+        reset_order();
         memmove(order + i, order + i + 1, (LINES - i - 1) * sizeof *order);
         check_order(order, LINES - 1, i == 3 ? "line 4" : i % 4 == 3 ? "is missing" : "line");
-        as_written();
+        reset_order();
         order[i] = i + 1;
         order[i + 1] = i;
         check_order(order, LINES, "were swapped");
         for (size_t k = 0; k < LINES; k++) {
-            as_written();
+            reset_order();
             memmove(order + i + 1, order + i, (LINES - i) * sizeof *order);
             order[i] = k;
             if (k != i) check_order(order, LINES + 1, k + 1 == i ? "line" : "was inserted");
@@ -90,9 +90,9 @@ static void test_lines(void) {
     }
 }
 
-/* Any other byte anywhere. */
+/* Any changed byte. */
 static void test_bytes(void) {
-    as_written();
+    reset_order();
     qr_auto(qr_buf_free) struct qr_buf file = file_of(order, LINES);
     size_t found = 0;
     for (size_t i = 0; i < file.n; i++) {
@@ -122,7 +122,7 @@ static void test_before_chains(void) {
     qr_chain_check(qr_buf_view(&old), first, &c);
     CHECK(c.state == QR_CHAIN_MISSING && strstr(c.why, "no chain"), "%s", c.why);
     qr_chain_fini(&c);
-    /* Malformed lines behind them do not change that, but a chain does. */
+    /* Malformed lines after them do not change that, but a chain does. */
     qr_buf_puts(&old, "hello\n");
     check_why(&old, "no chain");
     qr_buf_put(&old, line[4].p, line[4].n);
@@ -153,7 +153,7 @@ static void test_statement(void) {
     CHECK(back.n_files == 2 && strcmp(back.files[1].name, "gs://b/w.h5") == 0 &&
           strcmp(qr_provenance_find(back.fields, back.n_fields, "seed"), "7") == 0 &&
           !qr_provenance_find(back.fields, back.n_fields, "speed"));
-    /* Each value of another kind, or missing. */
+    /* Each value malformed, or missing. */
     static const char *const odd[] = {"in-toto.io/Statement/v1",
                                       "slsa.dev",
                                       "urn:qring:training",
@@ -172,7 +172,7 @@ static void test_statement(void) {
         uint8_t *at = memmem(changed.p, changed.n, odd[i], strlen(odd[i]));
         CHECK(at != NULL, "%s", odd[i]);
         if (at) at[1] = at[1] == 'X' ? 'Y' : 'X';
-        if (odd[i][0] == '"' && (i == 6 || i == 7)) continue; /* any short text is good */
+        if (odd[i][0] == '"' && (i == 6 || i == 7)) continue; /* any short text is valid */
         CHECK(qr_provenance_read(qr_buf_view(&changed), "p.json", &none, &err) == QR_DATA_LOSS &&
                   strstr(err.msg, "p.json"),
               "%s", odd[i]);
@@ -218,7 +218,7 @@ static void test_signature(const char *dir) {
     }
     e.statement.p[0] ^= 1;
     CHECK(!signed_by(&e, public));
-    /* A public key is no private one, and the other way round; a missing file. */
+    /* A public key instead of a private one, and the other way round; a missing file. */
     CHECK(qr_signing_key_read(public, &none, &err) == QR_INVALID_ARGUMENT &&
           strstr(err.msg, "no Ed25519 private key") && strstr(err.msg, public));
     CHECK(qr_envelope_check(&e, private, &good, id, &err) == QR_INVALID_ARGUMENT);
