@@ -1,6 +1,6 @@
-/* Certificates as PEM. A peer's, from any caller: none of these is of the job's CA, so none is
- * accepted. A worker's own, with its key in the same text: what is handed to gRPC is a pair again,
- * and the same text when it is encoded once more. */
+/* Certificates as PEM. As a peer's certificate: none is signed by the job's CA, so none is
+ * accepted. As a worker's own, with its key in the same text: the text for gRPC is a valid pair,
+ * and encoding it again gives the same text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void own_pair(const char *pem) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    static const char ca[] = /* its key is nowhere */
+    static const char ca[] = /* its private key was deleted */
         "-----BEGIN CERTIFICATE-----\n"
         "MIIBfjCCASWgAwIBAgIQWCDZMImN+D/K2Pxoz5fvfTAKBggqhkjOPQQDAjAeMRww\n"
         "GgYDVQQDDBNxcmluZyBDQSBvZiBtbC9xY25uMB4XDTI2MTEyMTE0MzA0MFoXDTM2\n"
@@ -37,13 +37,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         "bPU=\n"
         "-----END CERTIFICATE-----\n";
     static const struct qr_certificate_identity job = {QR_IDENTITY_URI, "qring://ml/qcnn"};
-    char who[QR_CERTIFICATE_TEXT];
+    char name[QR_CERTIFICATE_TEXT];
     const char *why;
     if (n > 1 << 16) return 0;
     char *pem = qr_xstrndup((const char *)data, n);
-    if (qr_certificate_peer(ca, pem, pem, &job, n % 2, 1800000000, who, &why) == QR_PEER_FINE)
+    if (qr_certificate_peer(ca, pem, pem, &job, n % 2, 1800000000, name, &why) == QR_PEER_FINE)
         abort();
-    if (strlen(who) >= sizeof who || !why) abort();
+    if (strlen(name) >= sizeof name || !why) abort();
     own_pair(pem);
     free(pem);
     return 0;

@@ -1,5 +1,5 @@
-/* Files of the kernel's cgroups, and what /proc says of them, a part each (ending with a bar): at
- * least one thread, some memory, never more than the machine has. */
+/* Files of the kernel's cgroups and of /proc, one part each (ending with a bar): at least one
+ * thread, some memory, never more than the machine has. */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include "base/pool.h"
 #include "tests/fuzz/parts.h"
 
-/* In the order of an input's parts; "a" is a group in the group that is mounted. */
+/* In the order of an input's parts; "a" is a group in the mounted group. */
 static const char *const files[] = {"/sys/fs/cgroup/cpu.max",
                                     "/sys/fs/cgroup/memory.max",
                                     "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
@@ -55,7 +55,7 @@ static void put(const char *name, const char *text) {
     fputs(text, f);
     fclose(f);
 }
-static void clean(void) {
+static void remove_root(void) {
     char path[256];
     for (size_t i = 0; i < N_FILES; i++) put(files[i], NULL);
     for (size_t i = N_FOLDERS; i-- > 0;) {
@@ -64,14 +64,14 @@ static void clean(void) {
     }
     rmdir(root);
 }
-static void begin(void) {
+static void make_root(void) {
     char path[256];
     QR_ASSERT(mkdtemp(root) != NULL);
     for (size_t i = 0; i < N_FOLDERS; i++) {
         snprintf(path, sizeof path, "%s%s", root, folders[i]);
         QR_ASSERT(mkdir(path, 0700) == 0);
     }
-    atexit(clean);
+    atexit(remove_root);
     most_bytes = qr_memory_limit_under(root, NULL);
     most_threads = qr_cpu_limit_under(root, NULL);
 }
@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *part[N_FILES] = {0};
     const char *memory_by = NULL, *threads_by = NULL;
     size_t n;
-    if (!most_bytes) begin();
+    if (!most_bytes) make_root();
     parts_of(data, size, '|', part, N_FILES, &n);
     for (size_t i = 0; i < N_FILES; i++) put(files[i], i < n ? part[i] : NULL);
     uint64_t bytes = qr_memory_limit_under(root, &memory_by);

@@ -1,6 +1,6 @@
-/* Checkpoints and LATEST: any bytes give a state or a sentence. The checksums are put right first,
- * so that what is behind them is reached; what decodes is written again to a file that decodes to
- * the same state. */
+/* Checkpoints and LATEST: any bytes give a state or an error. Checksums are corrected first, so
+ * that the code after them is reached; a decoded state is encoded to a file that decodes to the
+ * same state. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "record/checkpoint.h"
 
-/* The eight characters behind the last or first `key` become the checksum of the rest. */
+/* Sets the eight characters after the last or first `key` to the checksum of the rest. */
 static void seal(struct qr_buf *b, const char *key, bool last) {
     char text[9];
     uint8_t *at = NULL, *from = b->p;

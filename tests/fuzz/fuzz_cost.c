@@ -1,4 +1,4 @@
-/* cost.json: a pod-time that is written again as itself, or a sentence that names the file. */
+/* cost.json: a pod-time that is written back unchanged, or an error that names the file. */
 #include <string.h>
 
 #include "format/json.h"

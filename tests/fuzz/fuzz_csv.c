@@ -1,4 +1,4 @@
-/* CSV: any bytes give a table or a sentence, within the bound; the last column may hold words, and
+/* CSV: any bytes give a table or an error, within the bound; the last column may hold words, and
  * one before it is skipped. */
 #include <math.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 
 enum { MAX_CELLS = 10000 };
 
-/* Every cell is there to be read, and words are sorted, each once. */
-static void look_at(const struct qr_csv *c) {
+/* Every cell can be read, and words are sorted and unique. */
+static void check_table(const struct qr_csv *c) {
     QR_ASSERT(c->n_rows * c->n_columns <= MAX_CELLS);
     volatile double last = 0;
     for (size_t i = 0; i < c->n_rows * c->n_columns; i++) {
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         uint8_t *cells = qr_xcalloc(c.n_columns, 1);
         if (kind != QR_CSV_NUMBERS) cells[c.n_columns / 2] = QR_CSV_SKIPPED;
         cells[c.n_columns - 1] = (uint8_t)kind;
-        if (qr_csv_read_rows(text, "file", cells, MAX_CELLS, &c, &err) == QR_OK) look_at(&c);
+        if (qr_csv_read_rows(text, "file", cells, MAX_CELLS, &c, &err) == QR_OK) check_table(&c);
         free(cells);
         qr_csv_fini(&c);
     }

@@ -1,4 +1,4 @@
-/* How a file of an evaluator's lines ends: what is taken for its last line is one. */
+/* The end of an evaluator's file of lines: the last line that is found is a whole line. */
 #include <string.h>
 
 #include "evaluator/curve.h"

@@ -1,5 +1,5 @@
-/* Names of the data in files of weights: any text gives a list or a sentence, and a list that was
- * read is the same once written; any HDF5 or safetensors file gives its names or a sentence. */
+/* Data names in files of weights: any text gives a list or an error, and a list that was read is
+ * written back unchanged; any HDF5 or safetensors file gives its names or an error. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* Keras HDF5: any bytes give layers or a sentence; values never exceed the file. */
+/* Keras HDF5: any bytes give layers or an error; values never exceed the file. */
 #include "base/mem.h"
 #include "format/hdf5.h"
 

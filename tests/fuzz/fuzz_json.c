@@ -1,4 +1,4 @@
-/* JSON: any bytes give a tree or a sentence; what was read and written reads to the same again. */
+/* JSON: any bytes give a tree or an error; a tree that was written reads back as the same. */
 #include "base/mem.h"
 #include "format/json.h"
 

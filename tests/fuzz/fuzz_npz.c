@@ -1,5 +1,5 @@
-/* npz: any bytes give tensors or a sentence, within the bound; what was read and written reads to
- * the same bytes again. */
+/* npz: any bytes give tensors or an error, within the bound; tensors that were read are written and
+ * read back to the same bytes. */
 #include "base/mem.h"
 #include "format/npz.h"
 

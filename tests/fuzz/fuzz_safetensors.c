@@ -1,5 +1,5 @@
-/* safetensors: any bytes give tensors or a sentence; what was read and written reads to the same
- * bytes again. */
+/* safetensors: any bytes give tensors or an error; tensors that were read are written and read back
+ * to the same bytes. */
 #include "base/mem.h"
 #include "format/safetensors.h"
 

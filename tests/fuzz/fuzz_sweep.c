@@ -1,7 +1,6 @@
-/* The texts of a sweep that come from outside: its object in a job, rows and claims from a store,
- * and result.json. They are taken, or one sentence says what is wrong. A sweep that is taken gives
- * every trial a value that is JSON; a row that is taken has a text that reads back as itself, and a
- * table. */
+/* External texts of a sweep: its object in a job, rows and claims from a store, and result.json.
+ * They are accepted, or rejected with an error. An accepted sweep gives every trial a value that is
+ * JSON; an accepted row has a text that reads back as itself, and a table. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -27,7 +26,7 @@ static void values(const struct qr_sweep_spec *s) {
     qr_buf_free(&text);
 }
 
-static void the_object(struct qr_bytes text) {
+static void check_sweep(struct qr_bytes text) {
     struct qr_json *o = NULL;
     struct qr_sweep_spec *s = NULL;
     struct qr_err err = {0};
@@ -59,7 +58,7 @@ static void table(struct qr_sweep_row *r) {
     qr_sweep_rows_fini(&rows);
 }
 
-static void a_row(struct qr_bytes text) {
+static void check_row(struct qr_bytes text) {
     struct qr_sweep_row r = {0}, again = {0};
     struct qr_buf once = {0}, twice = {0};
     struct qr_err err = {0};
@@ -85,8 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct qr_bytes text = qr_bytes_of(data, n);
     struct qr_sweep_claim claim = {0};
     struct qr_err err = {0};
-    the_object(text);
-    a_row(text);
+    check_sweep(text);
+    check_row(text);
     if (qr_sweep_claim_read(text, "claim", &claim, &err) == QR_OK)
         QR_ASSERT(claim.lease_ns >= 0 && strlen(claim.holder) <= 32);
     return 0;

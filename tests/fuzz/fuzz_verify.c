@@ -1,6 +1,6 @@
-/* Files of a run of another person. First byte: which file. steps.jsonl: a chain that is intact has
- * lines in order, each of which is found again. provenance.json: read, written and read again, with
- * the same bytes. provenance.dsse.json: bounded, and no signature of this key. */
+/* Files of another person's run. First byte: which file. steps.jsonl: an intact chain has lines in
+ * order, each of which can be found. provenance.json: read, written and read again, with the same
+ * bytes. provenance.dsse.json: bounded, and no signature of this key. */
 #include <string.h>
 
 #include "base/mem.h"

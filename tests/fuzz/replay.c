@@ -1,5 +1,5 @@
 /* Runs a fuzz target on every file of its corpus: fuzz_NAME.replay reads tests/fuzz/corpus/NAME.
- * With any compiler, in any build. */
+ * Works with any compiler and in any build. */
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,8 +13,8 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The input lies at the end of a heap block of exactly its size, so that a sanitizer sees one byte
- * too far. */
+/* Copies the input to a heap block of exactly its size, so that a sanitizer detects a read past the
+ * end. */
 static bool one(const char *path) {
     FILE *f = fopen(path, "rb");
     struct stat st;
