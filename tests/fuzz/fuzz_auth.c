@@ -1,7 +1,7 @@
-/* Credentials files and token replies. The first byte chooses: a metadata server, or a credentials
+/* Credentials files and token replies. The first byte selects a metadata server, or a credentials
  * file, which is the part up to the first NUL. Each following part is a reply: three digits of its
- * status, then its body. A header comes out of it that can be sent as it stands, or a sentence; no
- * secret goes to a stranger's address. */
+ * status, then its body. The result is a header that can be sent as it is, or an error; no secret
+ * goes to a foreign address. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ static bool is_one_of(const char *host, const char *const *names, size_t n) {
 }
 static enum qr_code answer(struct qr_web *h, const struct qr_web_request *req,
                            struct qr_web_reply *ret, struct qr_err *err) {
-    if (req->has_body) { /* what is sent with a body holds secrets */
+    if (req->has_body) { /* a request with a body holds secrets */
         static const char *const local[] = {"127.0.0.1", "localhost", "[::1]"};
         static const char suffix[] = ".googleapis.com:443";
         struct qr_web_url url;

@@ -1,5 +1,5 @@
-/* Data messages from a stranger: headers of chunks, greetings, marks, parts of states. What
- * decodes must be within its bounds, and encode to the same bytes. */
+/* Data messages from an unknown peer: headers of chunks, greetings, marks, parts of states. A
+ * decoded message must be within its bounds and encode to the same bytes. */
 #include "format/chunk.h"
 
 #include <stdlib.h>

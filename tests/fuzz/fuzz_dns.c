@@ -1,5 +1,5 @@
-/* What a DNS server, or who speaks in its place, answers: an address is one that means the same on
- * another machine. */
+/* Replies of a DNS server, possibly forged: an address that is accepted is valid on
+ * other machines. */
 #include "link/dns.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* What a storage server may send: header lines up to an empty one, then a body read as an object's
+/* Replies of a storage server: header lines up to an empty one, then a body read as an object's
  * description and as an error. */
 #include <string.h>
 
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
             at += length;
             break;
         }
-        char *line = qr_xmalloc(length); /* without a NUL behind it */
+        char *line = qr_xmalloc(length); /* without a terminating NUL */
         memcpy(line, data + at, length);
         qr_web_reply_header(&r, line, length);
         free(line);
@@ -29,9 +29,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     QR_ASSERT(!r.location || strlen(r.location) < 8193);
     QR_ASSERT(r.retry_after_s >= 0 && r.retry_after_s <= 60);
     /* only read */
-    const struct qr_web_reply told = {.status = 200,
-                                      .body = {.p = (uint8_t *)(uintptr_t)body.p, .n = body.n}};
-    if (qr_gcs_read_object(&o, &told, &err) == QR_OK) {
+    const struct qr_web_reply reply = {.status = 200,
+                                       .body = {.p = (uint8_t *)(uintptr_t)body.p, .n = body.n}};
+    if (qr_gcs_read_object(&o, &reply, &err) == QR_OK) {
         uint32_t again;
         qr_web_crc32c_text(o.crc32c, crc);
         QR_ASSERT(qr_web_crc32c_parse(crc, &again) && again == o.crc32c);

@@ -1,6 +1,6 @@
-/* A server that answers anything: the first byte chooses an operation, parts that end with a NUL
- * are its replies in turn (three digits of the status, then the body). Every operation ends, well
- * or with a sentence; bytes that it gives out have the crc32c that was announced. */
+/* A server with arbitrary replies: the first byte selects an operation, and parts that end with a
+ * NUL are its replies in turn (three digits of the status, then the body). Every operation ends
+ * with success or an error; returned bytes have the announced crc32c. */
 #include "base/checksum.h"
 #include "tests/fuzz/gcs_replies.h"
 
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const struct qr_gcs_options opt = {.emulator_host = "127.0.0.1:1", .waits = virtual_waits};
     char *part[MAX_PARTS];
-    struct answers a = {.web = {gcs_reply, stay}, .part = part};
+    struct answers a = {.web = {gcs_reply, close_nothing}, .part = part};
     struct qr_store *s = NULL;
     struct qr_err err = {0};
     struct qr_buf b = {0};
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     QR_ASSERT(qr_store_gcs_new("bucket", &opt, &a.web, &s, &err) == QR_OK);
     static const enum op ops[] = {GET, LIST, PUT, CREATE, REMOVE, CHECK_WRITE};
     enum op op = ops[data[0] % 6];
-    enum qr_code code = act(s, op, &b, &err);
+    enum qr_code code = run_operation(s, op, &b, &err);
     if (code == QR_OK && op == GET) { /* one of the replies announced just these bytes */
         bool announced = false;
         for (size_t i = 0; i < a.n; i++)

@@ -1,4 +1,4 @@
-/* A stranger's bytes on the port for probes: an HTTP answer or none, and the next asker
+/* Arbitrary bytes on the port for probes: an HTTP response or none, and the next client
  * is served. */
 #include <arpa/inet.h>
 #include <sys/socket.h>
@@ -11,10 +11,10 @@
 static struct qr_http *http;
 static struct sockaddr_in address;
 
-static void end(void) { qr_http_close(http); }
+static void close_http(void) { qr_http_close(http); }
 
-/* What is answered to these bytes; the number of bytes in ret. */
-static size_t answer(const uint8_t *data, size_t n, char *ret, size_t most) {
+/* Sends the bytes and returns the number of bytes received into `ret`. */
+static size_t request(const uint8_t *data, size_t n, char *ret, size_t most) {
     const struct timeval bound = {5, 0};
     size_t got = 0;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -42,13 +42,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         address = (struct sockaddr_in){.sin_family = AF_INET,
                                        .sin_port = htons((uint16_t)port),
                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        atexit(end);
+        atexit(close_http);
     }
-    size_t n = answer(data, size, text, sizeof text);
+    size_t n = request(data, size, text, sizeof text);
     QR_ASSERT(n == 0 || (n > 12 && memcmp(text, "HTTP/1.", 7) == 0));
     n = 0;
     for (int tries = 0; n == 0 && tries < 20; tries++) /* on a busy machine 50 ms may pass */
-        n = answer((const uint8_t *)probe, sizeof probe - 1, text, sizeof text);
+        n = request((const uint8_t *)probe, sizeof probe - 1, text, sizeof text);
     QR_ASSERT(n > 12 && memcmp(text, "HTTP/1.1 200", 12) == 0);
     return 0;
 }

@@ -1,8 +1,8 @@
-/* A web server that answers anything: the first part, up to a NUL, is the URL, the second the file
- * of tokens, the others are its replies in turn (three digits of the status, header lines up to an
- * empty one, the body; one that begins with ! broke off). Every read ends, well or with a sentence;
- * what it gives out has the size that was announced; a token goes to its host alone, and nothing to
- * a server that is not encrypted but this machine's. The parts are addresses and redirects too. */
+/* A web server with arbitrary replies: the first part, up to a NUL, is the URL, the second the file
+ * of tokens, the others are replies in turn (three digits of the status, header lines up to an
+ * empty one, the body; one that begins with ! breaks off). Every read ends with success or an
+ * error; its result has the announced size; a token goes only to its host, and no request to an
+ * unencrypted server except on this machine. The parts are also read as addresses and redirects. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -47,11 +47,11 @@ static enum qr_code answer(struct qr_web *h, const struct qr_web_request *req,
     ret->too_long = n > max || (ret->has_length && n && ret->length > max);
     if (ret->too_long) return qr_fail(err, QR_DATA_LOSS, "too long");
     if (n) qr_buf_put(&ret->body, text + 1, n);
-    /* as libcurl: not more than was announced, and less is no whole reply */
+    /* As in libcurl: no more than the announced length, and less is an incomplete reply. */
     if (ret->has_length && n > ret->length) ret->body.n = (size_t)ret->length;
     if (ret->body.n > a->most) a->most = ret->body.n;
     broken |= ret->has_length && n < ret->length;
-    return broken ? qr_fail(err, QR_UNAVAILABLE, "it broke off") : QR_OK;
+    return broken ? qr_fail(err, QR_UNAVAILABLE, "connection broke") : QR_OK;
 }
 
 static void addresses(const char *text) {
@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct qr_https_options opt = {.waits = virtual_waits};
     char *part[MAX_PARTS], *name = NULL, *token = NULL;
-    struct web_answers a = {.a = {.web = {answer, stay}, .part = part, .next = 2}};
+    struct web_answers a = {.a = {.web = {answer, close_nothing}, .part = part, .next = 2}};
     struct qr_store *s = NULL;
     struct qr_err err = {0};
     struct qr_buf b = {0};

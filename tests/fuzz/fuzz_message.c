@@ -1,5 +1,5 @@
-/* Control messages from a stranger: refused with words, or read; and what was read can be sent
- * again and reads the same. */
+/* Control messages from an unknown peer: rejected with an error, or decoded; a decoded message
+ * encodes and decodes to the same one. */
 #include <string.h>
 
 #include "format/message.h"

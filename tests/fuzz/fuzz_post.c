@@ -1,5 +1,5 @@
-/* What a server says when it refuses, {"message": ...}: a text that can be shown, within its room;
- * and the target of --progress-to: taken, or refused by a sentence that names the flag. */
+/* A server's error message, {"message": ...}: a printable text within its buffer; and the target of
+ * --progress-to: accepted, or rejected with an error that names the flag. */
 #include <string.h>
 
 #include "base/mem.h"

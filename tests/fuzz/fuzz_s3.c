@@ -1,15 +1,15 @@
-/* A server of S3, of STS, of a container or an instance that answers anything: the first byte
- * chooses an operation and where keys come from, parts that end with a NUL are its replies in turn
- * (three digits of the status, header lines up to an empty one, the body). Every operation ends,
- * well or with a sentence; bytes that it gives out have the size and crc32c that were announced.
- * The parts are XML, errors, times and profiles too. */
+/* A server of S3, STS, a container or an instance with arbitrary replies: the first byte selects an
+ * operation and the source of keys, and parts that end with a NUL are replies in turn (three digits
+ * of the status, header lines up to an empty one, the body). Every operation ends with success or
+ * an error; returned bytes have the announced size and crc32c. The parts are also read as XML,
+ * errors, times and profiles. */
 #include "base/checksum.h"
 #include "store/s3_impl.h"
 #include "tests/fuzz/store_replies.h"
 
 struct s3_answers {
     struct answers a;
-    bool announced; /* what the last object's description says */
+    bool announced; /* as in the last object's description */
     struct qr_web_object object;
 };
 
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                 .sts_endpoint = "http://127.0.0.1:1",
                                 .waits = virtual_waits};
     char *part[MAX_PARTS];
-    struct s3_answers a = {.a = {.web = {answer, stay}, .part = part}};
+    struct s3_answers a = {.a = {.web = {answer, close_nothing}, .part = part}};
     struct qr_store *s = NULL;
     struct qr_err err = {0};
     struct qr_buf b = {0};
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     virtual_ns = 1700000000 * QR_SECOND;
     QR_ASSERT(qr_store_s3_new("bucket", &opt, &a.a.web, &s, &err) == QR_OK);
     enum op op = (enum op)(data[0] % 7);
-    enum qr_code code = act(s, op, &b, &err);
+    enum qr_code code = run_operation(s, op, &b, &err);
     if (code == QR_OK && op == GET)
         QR_ASSERT(a.announced && a.object.size == b.n &&
                   (!a.object.has_crc32c || a.object.crc32c == qr_crc32c(0, b.p, b.n)));

@@ -1,5 +1,5 @@
-/* The response of /status that `qring status` reads: numbers, or a sentence; nothing for a terminal
- * to obey. What is written of it reads back the same. */
+/* The response of /status that `qring status` reads: numbers, or an error, and no terminal control
+ * sequences. Written again, it reads back the same. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
-/* tests/fuzz/gcs_replies.h — a server of Cloud Storage whose replies are parts of the input, in
- * turn: three digits of the status, then the body; then there is no answer. */
+/* tests/fuzz/gcs_replies.h — a Cloud Storage server whose replies are parts of the input, in turn:
+ * three digits of the status, then the body. After the last part there is no reply. */
 #ifndef GCS_REPLIES_H
 #define GCS_REPLIES_H
 

@@ -1,6 +1,6 @@
 /* tests/fuzz/store_replies.h — a store in a bucket whose server's replies are parts of the input,
- * in turn: three digits of the status, then what the target makes of the rest; then there is no
- * answer. Time is virtual: a sleep moves the clock. */
+ * in turn: three digits of the status, then data for the target. After the last part there is no
+ * reply. Time is virtual: a sleep moves the clock. */
 #ifndef STORE_REPLIES_H
 #define STORE_REPLIES_H
 
@@ -15,7 +15,7 @@ struct answers {
     size_t n, next;
 };
 
-/* What stands behind the next part's status, which is *ret's; NULL: there is no answer. */
+/* Returns the text after the next part's status, which is set in *ret; NULL: there is no reply. */
 static inline const char *next_answer(struct answers *a, const struct qr_web_request *req,
                                       struct qr_web_reply *ret) {
     *ret = (struct qr_web_reply){.status = 0};
@@ -26,18 +26,20 @@ static inline const char *next_answer(struct answers *a, const struct qr_web_req
     return text + 3;
 }
 
-static inline void stay(struct qr_web *h) { (void)h; }
+static inline void close_nothing(struct qr_web *h) { (void)h; }
 
 static int64_t virtual_ns;
 static inline int64_t now(void *ctx) { return (void)ctx, virtual_ns; }
-static inline void pass(int64_t ns) { virtual_ns += ns; }
+static inline void pass_time(int64_t ns) { virtual_ns += ns; }
 static const struct qr_clock virtual_clock = {now, NULL};
-static const struct qr_web_waits virtual_waits = {
-    .clock = &virtual_clock, .wall = &virtual_clock, .sleep = pass, .deadline_ns = 60 * QR_SECOND};
+static const struct qr_web_waits virtual_waits = {.clock = &virtual_clock,
+                                                  .wall = &virtual_clock,
+                                                  .sleep = pass_time,
+                                                  .deadline_ns = 60 * QR_SECOND};
 
 enum op { GET, LIST, PUT, CREATE, REMOVE, SWAP, CHECK_WRITE };
-static inline enum qr_code act(struct qr_store *s, enum op op, struct qr_buf *b,
-                               struct qr_err *err) {
+static inline enum qr_code run_operation(struct qr_store *s, enum op op, struct qr_buf *b,
+                                         struct qr_err *err) {
     const char *name = "dir/w";
     struct qr_store_version v = {.there = true};
     struct qr_bytes content = qr_bytes_of_string("weights");
