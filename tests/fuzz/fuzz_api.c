@@ -1,5 +1,5 @@
-/* The C interface: the first line is an observable, the rest a circuit. Any bytes give an error
- * with a text, or a function whose calls succeed or report a code; results are numbers. */
+/* The C API: the first line is an observable, the rest a circuit. Any bytes give an error with a
+ * message, or a function whose calls succeed or return a code; results are numbers. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Circuits and read-outs from job files: any bytes give one or a sentence; what was read can be
- * drawn and analysed, and a canonical read-out reads back as itself. */
+/* Circuits and read-outs from job files: any bytes give one or an error; a circuit that was read
+ * can be drawn and analysed, and a canonical read-out reads back as itself. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* Cirq's JSON: any bytes give a circuit or a sentence with a path, within bounds. */
+/* Cirq's JSON: any bytes give a circuit or an error with a path, within bounds. */
 #include "cirq/cirq.h"
 #include "tests/fuzz/round_trip.h"
 

@@ -1,6 +1,6 @@
-/* Expressions: any text is a program or a sentence with its column; what was read has a text that
- * reads back as itself, a value, and derivatives of that value; a circuit holds it, and has none
- * after it was lowered. */
+/* Expressions: any text is a program or an error with its column. A program has a text that reads
+ * back as itself, a value, and derivatives of that value; a circuit can hold it, and has no
+ * expressions after lowering. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
            same = qr_expression_derivatives(&e, some, some, d);
     QR_ASSERT(memcmp(&v, &same, sizeof v) == 0 || (v != v && same != same));
     qr_expression_print(&e, scale, &(struct qr_expression_style){.parameters = letters}, &shown);
-    /* what is shown has more bytes where numbers have all their digits */
+    /* The printed text is longer if numbers have all their digits. */
     if (shown.n <= QR_EXPRESSION_BYTES && e.n < QR_EXPRESSION_NODES - 2 &&
         qr_expression_parse(qr_buf_string(&shown), "angle", &names, &scale_again, &again, &err) ==
             QR_OK) {

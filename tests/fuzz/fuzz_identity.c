@@ -1,5 +1,5 @@
 /* Peers, template, index, replicas, completion index, host name, role and parameter servers from a
- * pod's surroundings, a line each: an identity that holds together, or one sentence. */
+ * pod's environment, a line each: a consistent identity, or an error. */
 #include "tests/fuzz/identity_of.h"
 #include "tests/fuzz/parts.h"
 
@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t n;
     parts_of(data, size, '\n', part, 8, &n);
     for (size_t i = 0; i < n; i++)
-        if (!*part[i]) free(QR_MOVE(part[i])); /* an empty line: not set */
+        if (!*part[i]) free(QR_MOVE(part[i])); /* an empty line is unset */
     const struct qr_identity_inputs in = {.index = part[0],
                                           .peers = part[1],
                                           .peer_template = part[2],

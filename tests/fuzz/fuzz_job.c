@@ -1,5 +1,5 @@
-/* Job files: any bytes end in a job or in an error with words, which a terminal can show; also by
- * the C interface, which reports all errors, one on each line. */
+/* Job files: any bytes give a job or an error that a terminal can show; also through the C API,
+ * which reports all errors, one on each line. */
 #include <string.h>
 
 #include "api/qring.h"

@@ -1,5 +1,5 @@
-/* OpenQASM: any bytes give a circuit or a sentence with a place, within bounds. What was read is
- * written as OpenQASM, which reads back without further parameters. */
+/* OpenQASM: any bytes give a circuit or an error with a position, within bounds. A circuit is
+ * written as OpenQASM that reads back without further parameters. */
 #include "export/export.h"
 #include "qasm/qasm.h"
 #include "tests/fuzz/round_trip.h"
@@ -15,7 +15,7 @@ static void check_export(const struct qr_circuit *c) {
     QR_ASSERT(qr_export_format("qasm3", &format, &err) == QR_OK);
     QR_ASSERT(qr_export(format, &(struct qr_export){.circuit = c}, &text, &err) == QR_OK);
     QR_ASSERT(qr_qasm_read(qr_buf_view(&text), &options, &again, &excerpt, &err) == QR_OK);
-    /* Symbols that no gate has are declared only. */
+    /* Symbols that no gate uses are only declared. */
     QR_ASSERT(again.circuit->n_params <= c->n_params + c->n_columns);
     qr_program_fini(&again);
     qr_buf_free(&text);
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct qr_program q;
     struct qr_err err = {0};
     struct qr_buf excerpt = {0};
-    /* Endless loops end in milliseconds. */
+    /* Endless loops must end within milliseconds. */
     const struct qr_program_options options = {.inputs = inputs,
                                                .n_inputs = n && data[0] == 'i',
                                                .max_steps = 1 << 18,

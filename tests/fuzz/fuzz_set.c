@@ -1,6 +1,6 @@
-/* Keys of a job that are said outside its file, a line each: onto a tree with objects, arrays and
- * names of all kinds, and onto the built-in job. They are taken, or one sentence says what is
- * wrong; the tree has a text that reads back as itself, and the job a record that is that job. */
+/* Overrides of job keys, a line each: applied to a tree with objects, arrays and names of all
+ * kinds, and to the built-in job. They are accepted, or rejected with an error; the tree has a text
+ * that reads back as itself, and the job a record that parses to that job. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -18,8 +18,8 @@ static void text_of(const struct qr_json *v, struct qr_buf *ret) {
     qr_json_put_value(&w, v, true);
 }
 
-/* A tree that may be nested deeper than a text of JSON has no text that reads back. */
-static void onto_tree(struct qr_overrides *set) {
+/* A tree that is nested deeper than JSON allows has no text that reads back. */
+static void apply_to_tree(struct qr_overrides *set) {
     struct qr_json *v = NULL, *again = NULL, *first = NULL;
     struct qr_buf text = {0}, same = {0}, differs = {0};
     struct qr_err err = {0};
@@ -47,8 +47,8 @@ static void onto_tree(struct qr_overrides *set) {
     qr_json_free(first);
 }
 
-/* The record of a job that is taken is a job that is taken. */
-static void onto_job(struct qr_overrides *set) {
+/* The record of an accepted job is an accepted job. */
+static void apply_to_job(struct qr_overrides *set) {
     struct qr_job *job = NULL, *again = NULL;
     struct qr_buf text = {0};
     struct qr_err err = {0};
@@ -69,8 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct qr_overrides set = {0};
     struct qr_err err = {0};
     if (qr_overrides_add(&set, QR_OVERRIDES_FLAG, "--set", NULL, text, &err) == QR_OK) {
-        onto_tree(&set);
-        onto_job(&set);
+        apply_to_tree(&set);
+        apply_to_job(&set);
     } else {
         QR_ASSERT(err.code == QR_INVALID_ARGUMENT && err.msg[0]);
     }

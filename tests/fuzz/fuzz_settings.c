@@ -1,6 +1,5 @@
-/* Settings, a line each: those that begin with QRING_ as environment, one that begins with { as
- * the job file's worker object, the others as flags. They are taken, or one sentence says what
- * is wrong. */
+/* Settings, a line each: those that begin with QRING_ as environment, one that begins with { as the
+ * job file's worker object, the others as flags. They are accepted, or rejected with an error. */
 #include "format/json.h"
 #include "tests/fuzz/parts.h"
 #include "worker/settings.h"

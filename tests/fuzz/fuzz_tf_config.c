@@ -1,4 +1,4 @@
-/* Any TF_CONFIG gives an identity that holds together, or one sentence. */
+/* Any TF_CONFIG gives a consistent identity, or an error. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

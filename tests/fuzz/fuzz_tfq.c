@@ -1,4 +1,4 @@
-/* TensorFlow Quantum's programs and models: any bytes give a circuit or a sentence, within bounds.
+/* TensorFlow Quantum's programs and models: any bytes give a circuit or an error, within bounds.
  * The first byte is the number of data circuits; 0: the rest is one program. Otherwise the rest is
  * a circuit, a read-out and the data circuits, of the same width. */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* URLs of jobs, data and weights: a store and a name in it, or one sentence; nothing is asked of
- * any store. */
+/* URLs of jobs, data and weights: a store and a name in it, or an error; no store receives a
+ * request. */
 #include "base/clock.h"
 #include "record/weights.h"
 #include "store/gcs.h"

@@ -1,4 +1,5 @@
-/* tests/fuzz/identity_of.h — an identity from these inputs: a sentence, or what holds of any. */
+/* tests/fuzz/identity_of.h — an identity from these inputs: an error, or an identity whose
+ * invariants are checked. */
 #ifndef IDENTITY_OF_H
 #define IDENTITY_OF_H
 

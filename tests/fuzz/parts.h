@@ -1,5 +1,5 @@
-/* tests/fuzz/parts.h — one input as several texts: parts end with a byte of choice, the last with
- * the input. */
+/* tests/fuzz/parts.h — one input as several texts: each part ends with a given byte, the last one
+ * with the input. */
 #ifndef PARTS_H
 #define PARTS_H
 
@@ -8,7 +8,8 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 
-/* Up to max parts; *ret_n of them. What is over belongs to the last. Freed with parts_free. */
+/* Splits the input into up to `max` parts, *ret_n of them; the last has the rest. Free with
+ * parts_free. */
 static inline void parts_of(const uint8_t *data, size_t n, char end, char **ret, size_t max,
                             size_t *ret_n) {
     size_t k = 0, at = 0;

@@ -1,5 +1,5 @@
-/* tests/fuzz/round_trip.h — a circuit that was read is written as a job file's circuit, which reads
- * back as the same; its read-outs are observables. */
+/* tests/fuzz/round_trip.h — a circuit is written as a job file's circuit, which reads back as the
+ * same; its read-outs are observables. */
 #ifndef ROUND_TRIP_H
 #define ROUND_TRIP_H
 
