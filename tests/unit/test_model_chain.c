@@ -1,8 +1,8 @@
-/* Chains of layers in any order: outputs and gradients against a dense float64 oracle that shares
- * no formula with lib: quantum layers by tests/ref/dense.h, with their inputs as parameters;
- * everything else written out. A third of the models has two circuits with a dense layer between
- * them; another has a dense layer before them too, whose kernel gets each sample's derivatives by
- * the inputs. SEEDS=2000 takes as many models. */
+/* Random chains of layers: losses and gradients against a dense float64 oracle that shares no
+ * formula with lib. Quantum layers use tests/ref/dense.h, with their inputs as parameters;
+ * everything else is written out. A third of the models have two circuits with a dense layer
+ * between them; another third also have a dense layer before them, whose gradient needs each
+ * sample's derivatives by the inputs. SEEDS=2000 tests 2000 models. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -58,8 +58,8 @@ static size_t width_behind(const struct qr_layer_options *l, size_t width) {
 /* Layers of each third of the models: quantum, dense, or any. */
 static const char *const shapes[] = {"?????", "qdq?d", "dqdqd"};
 
-/* Its layers point into it. */
-static void model_of(uint64_t seed, struct random_model *r) {
+/* Fills *r, whose layers point into *r: do not copy it. */
+static void random_model_init(uint64_t seed, struct random_model *r) {
     const char *shape = shapes[seed % COUNT(shapes)];
     *r = (struct random_model){.n_layers = *shape == '?' ? 2 + draw(seed, 0, MOST - 1) : MOST,
                                .n_inputs = 1 + draw(seed, 1, WIDE)};
@@ -88,7 +88,7 @@ static void model_of(uint64_t seed, struct random_model *r) {
     ref_random_numbers(seed + 2, SAMPLES * WIDEST, -1, 1, r->y);
 }
 
-static void drop(struct random_model *r) {
+static void random_model_fini(struct random_model *r) {
     for (size_t i = 0; i < r->n_layers; i++) {
         if (r->layers[i].kind != QR_LAYER_QUANTUM) continue;
         for (size_t k = 0; k < r->layers[i].quantum.n_readouts; k++)
@@ -105,7 +105,7 @@ struct oracle_layer {
     double *out, *by_in, *by_param; /* n_out; n_out x n_in; n_out x n_params */
 };
 
-static double activated(enum qr_activation f, const double *z, size_t n, size_t j) {
+static double activation_value(enum qr_activation f, const double *z, size_t n, size_t j) {
     double sum = 0;
     switch (f) {
     case QR_RELU: return z[j] > 0 ? z[j] : 0;
@@ -118,16 +118,17 @@ static double activated(enum qr_activation f, const double *z, size_t n, size_t 
     }
 }
 
-/* d activated(j) / d z[k] */
-static double activated_by(enum qr_activation f, const double *z, size_t n, size_t j, size_t k) {
-    double p = activated(f, z, n, j);
-    if (f == QR_SOFTMAX) return p * ((j == k) - activated(f, z, n, k));
+/* d activation_value(j) / d z[k] */
+static double activation_derivative(enum qr_activation f, const double *z, size_t n, size_t j,
+                                    size_t k) {
+    double p = activation_value(f, z, n, j);
+    if (f == QR_SOFTMAX) return p * ((j == k) - activation_value(f, z, n, k));
     if (j != k) return 0;
     return f == QR_RELU ? z[j] > 0 : f == QR_TANH ? 1 - p * p : f == QR_SIGMOID ? p * (1 - p) : 1;
 }
 
-/* Times that rounding decides of a derivative: a relu at 0, two amplitudes that are both nearly 0.
- * They come: a read-out may be 0 whatever the weights. */
+/* Points where rounding decides a derivative: relu at 0, or atan2 of two inputs near 0. They occur,
+ * because a read-out may be 0 for all weights. */
 static unsigned n_kinks;
 
 static void oracle_dense(struct oracle_layer *o, const struct qr_dense_options *d, const double *in,
@@ -140,9 +141,9 @@ static void oracle_dense(struct oracle_layer *o, const struct qr_dense_options *
     }
     for (size_t j = 0; j < units; j++) {
         n_kinks += d->activation == QR_RELU && fabs(z[j]) < 1e-9;
-        o->out[j] = activated(d->activation, z, units, j);
+        o->out[j] = activation_value(d->activation, z, units, j);
         for (size_t k = 0; k < units; k++)
-            by_z[j * units + k] = activated_by(d->activation, z, units, j, k);
+            by_z[j * units + k] = activation_derivative(d->activation, z, units, j, k);
     }
     for (size_t j = 0; j < units; j++)
         for (size_t k = 0; k < units; k++) {
@@ -166,14 +167,14 @@ static void input_as_parameter(struct qr_circuit *ret, const struct qr_circuit *
     qr_expression_fini(&copy);
 }
 
-/* Its inputs become parameters behind its own; expressions keep their numbers. */
+/* Turns the inputs into parameters after the circuit's own. Expressions keep their indexes. */
 static struct qr_circuit *inputs_as_parameters(const struct qr_circuit *c) {
     struct qr_circuit *ret = qr_circuit_new(c->n_qubits, 0);
     struct qr_err err;
     for (unsigned i = 0; i < c->n_params; i++) (void)qr_circuit_param(ret, c->param_names[i]);
     for (unsigned i = 0; i < c->n_columns; i++) {
         char name[32];
-        snprintf(name, sizeof name, "~input%u", i); /* behind all others */
+        snprintf(name, sizeof name, "~input%u", i); /* sorts last */
         (void)qr_circuit_param(ret, name);
     }
     for (size_t i = 0; i < c->n_expressions; i++) input_as_parameter(ret, c, &c->expressions[i]);
@@ -189,7 +190,7 @@ static struct qr_circuit *inputs_as_parameters(const struct qr_circuit *c) {
     return ret;
 }
 
-/* The angle of two inputs grows rounding by the inverse of their length. */
+/* atan2 of two inputs amplifies rounding by the inverse of their length. */
 static bool has_kink(const struct qr_circuit *c, const double *in) {
     for (size_t i = 0; i < c->n_expressions; i++) {
         const struct qr_expression_node *n = c->expressions[i].node;
@@ -226,7 +227,8 @@ static void oracle_quantum(struct oracle_layer *o, const struct qr_quantum_optio
     qr_circuit_free(c);
 }
 
-static double dropped(const struct qr_draw *d, size_t layer, double rate, size_t unit, size_t s) {
+static double dropout_factor(const struct qr_draw *d, size_t layer, double rate, size_t unit,
+                             size_t s) {
     uint64_t key = qr_random_u64(d->seed, QR_RANDOM_DROPOUT, (uint32_t)layer, d->step);
     return qr_random_uniform(key, QR_RANDOM_DROPOUT, (uint32_t)unit, d->sample[s]) < rate
                ? 0
@@ -247,7 +249,7 @@ static void oracle_forward(struct oracle_layer *o, const struct random_model *r,
     }
     for (size_t j = 0; j < o->n_out; j++) {
         double factor = l->kind == QR_LAYER_SCALE ? l->scale.factor : 1;
-        if (l->kind == QR_LAYER_DROPOUT) factor = dropped(d, i, l->dropout.rate, j, s);
+        if (l->kind == QR_LAYER_DROPOUT) factor = dropout_factor(d, i, l->dropout.rate, j, s);
         o->out[j] = in[j] * factor + (l->kind == QR_LAYER_SCALE ? l->scale.offset : 0);
         o->by_in[j * o->n_in + j] = factor;
         if (l->kind != QR_LAYER_ACTIVATION) continue;
@@ -256,7 +258,7 @@ static void oracle_forward(struct oracle_layer *o, const struct random_model *r,
     }
 }
 
-/* Adds one sample's loss and its derivatives. */
+/* Returns one sample's loss and adds its derivatives to `grad`. */
 static double oracle_sample(const struct random_model *r, const double *params,
                             const struct qr_draw *d, size_t s, double *grad) {
     struct oracle_layer o[MOST];
@@ -301,8 +303,8 @@ static double oracle_sample(const struct random_model *r, const double *params,
 
 static const uint32_t numbers[SAMPLES] = {7, 70000, 4000000000u};
 
-/* How it is computed, and which error is allowed. The engine of light cones, which takes most of
- * these circuits where it may, works in float64 always. */
+/* Precision, engine and tolerance. The engine of light cones, which auto selects for most of these
+ * circuits, always computes in float64. */
 static const struct variant {
     const char *name;
     enum qr_precision precision;
@@ -313,7 +315,7 @@ static const struct variant {
                 {"single, by state vectors", QR_SINGLE, QR_ENGINE_STATEVECTOR, 0x1p29 * 1e-12}};
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
-/* The loss and gradient sums; false when the model cannot be. */
+/* Computes the loss and gradient sums. Returns false if the model is rejected. */
 static bool sums_of(const struct random_model *r, const struct qr_draw *d, const struct variant *v,
                     const double *params, qr_fixed *loss, qr_fixed *grad) {
     const struct qr_model_options opt = {
@@ -350,8 +352,8 @@ static bool sums_of(const struct random_model *r, const struct qr_draw *d, const
     return true;
 }
 
-static double worst[VARIANTS]; /* in units of what is allowed */
-static unsigned n_left_out;    /* models that stand where there is no derivative */
+static double worst[VARIANTS]; /* in units of the tolerance */
+static unsigned n_left_out;    /* models at a point without a derivative */
 
 static void compare(uint64_t seed, size_t v, double got, double want, double scale) {
     double off = fabs(got - want) / (variants[v].tolerance * scale);
@@ -360,17 +362,17 @@ static void compare(uint64_t seed, size_t v, double got, double want, double sca
     worst[v] = fmax(worst[v], off);
 }
 
-/* 1e-12 of the largest component: a layer's rounding grows by its weights on the way, which are of
- * order 1. Circuits in single precision round 2^29 times as coarsely: 2^29 times that. */
+/* The tolerance is 1e-12 of the largest component, because later layers amplify rounding by weights
+ * of order 1. Single precision rounds 2^29 times as coarsely. */
 static void test_oracle(uint64_t seed) {
     const struct qr_draw d = {
         .seed = seed, .step = seed * 3 + (seed << 33), .sample = numbers, .trains = true};
     struct random_model r;
-    model_of(seed, &r);
+    random_model_init(seed, &r);
     double params[MOST_PARAMS], want[MOST_PARAMS] = {0}, loss = 0, largest = 1;
     qr_fixed got[VARIANTS][MOST_PARAMS], sum[VARIANTS];
-    /* not as they begin: with a bias of 0, read-outs that are 0 up to rounding stand where relu
-     * bends */
+    /* Not the initial weights: with a bias of 0, a read-out that is 0 up to rounding is at the kink
+     * of relu. */
     ref_random_numbers(seed + 3, MOST_PARAMS, -1.5, 1.5, params);
     unsigned before = n_kinks;
     for (size_t s = 0; s < SAMPLES; s++) loss += oracle_sample(&r, params, &d, s, want);
@@ -384,15 +386,14 @@ static void test_oracle(uint64_t seed) {
         for (size_t i = 0; i < MOST_PARAMS; i++)
             compare(seed, v, qr_fixed_to_double(got[v][i]), want[i], largest);
     }
-    drop(&r);
+    random_model_fini(&r);
 }
 
-/* A micro-batch's numbers do not depend on what was computed before, nor dropout on the place of a
- * sample in it. */
+/* Dropout is the same for the same step, differs in another step, and is off without a draw. */
 static void test_dropout(void) {
     struct random_model r;
-    model_of(1, &r);
-    drop(&r);
+    random_model_init(1, &r);
+    random_model_fini(&r);
     r.n_layers = 2;
     r.n_inputs = WIDE;
     r.layers[0] = (struct qr_layer_options){.kind = QR_LAYER_DROPOUT, .dropout = {0.5}};
@@ -411,7 +412,7 @@ static void test_dropout(void) {
     CHECK(memcmp(a, none, sizeof a) != 0);
 }
 
-/* What was to be drawn was. */
+/* The generator has drawn every gate and enough of each rare construct. */
 static void test_drawn(void) {
     for (unsigned i = 0; i < ref_n_gates(); i++)
         CHECK(drawn.gates[i], "no model has a gate '%s'", ref_gate_name(i));
@@ -428,10 +429,10 @@ int main(void) {
     if (seeds) CHECK(qr_parse_u64(seeds, &n));
     for (uint64_t seed = 1; seed <= n; seed++) test_oracle(seed);
     if (n >= 200) test_drawn();
-    CHECK(n_left_out <= n / 10, "%u of %llu models stand at a kink", n_left_out,
+    CHECK(n_left_out <= n / 10, "%u of %llu models are at a kink", n_left_out,
           (unsigned long long)n);
     test_dropout();
     for (size_t v = 0; v < VARIANTS; v++)
-        printf("    %s: at worst %.2g of what is allowed\n", variants[v].name, worst[v]);
+        printf("    %s: at worst %.2g of the tolerance\n", variants[v].name, worst[v]);
     return t_end();
 }

@@ -1,5 +1,5 @@
-/* The kernels of dense layers: every table against the plain sums, bit by bit, at all sizes that
- * leave a rest. */
+/* Kernels of dense layers: the table of every ISA against plain sums, bit for bit, at sizes with
+ * every remainder. */
 #include "base/mem.h"
 #include "model/kernels/dense_kernel.h"
 #include "tests/isa.h"
@@ -9,15 +9,15 @@
 #include <string.h>
 
 static uint64_t state = 12345;
-static uint64_t bits(void) {
+static uint64_t random_bits(void) {
     state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return state >> 11;
 }
-static double uniform(void) { return (double)bits() * 0x1p-52 - 1; }
-/* Of any size below 2^40; some zeros of both signs */
-static double wild(void) {
-    double x = ldexp(uniform(), (int)(bits() % 140) - 100);
-    return bits() % 16 == 0 ? copysign(0, x) : x;
+static double random_uniform(void) { return (double)random_bits() * 0x1p-52 - 1; }
+/* A number of any magnitude below 2^40, sometimes a zero of either sign. */
+static double random_wide(void) {
+    double x = ldexp(random_uniform(), (int)(random_bits() % 140) - 100);
+    return random_bits() % 16 == 0 ? copysign(0, x) : x;
 }
 
 enum { MOST_K = 131, MOST_J = 70, MOST_I = 9, GAP = 3 };
@@ -25,12 +25,12 @@ static const size_t terms[] = {0, 1, 2, 7, 63, 64, 65, MOST_K};
 static const size_t columns[] = {1, 2, 3, 4, 5, 7, 8, 9, 10, 15, 16, 17, 31, 32, 33, 64, MOST_J};
 
 static void check_matmul(const struct qr_dense_kernels *k, const char *name, size_t n_i, size_t n_k,
-                         size_t n_j, bool turned) {
+                         size_t n_j, bool transposed) {
     static double a[MOST_I * MOST_K], b[MOST_K * (MOST_J + GAP)], c[MOST_I * (MOST_J + GAP)];
     size_t row = n_j + GAP;
-    struct qr_matrix at = {a, turned ? 1 : n_k, turned ? n_i : 1};
-    for (size_t i = 0; i < n_i * n_k; i++) a[i] = wild();
-    for (size_t i = 0; i < n_k * row; i++) b[i] = wild();
+    struct qr_matrix at = {a, transposed ? 1 : n_k, transposed ? n_i : 1};
+    for (size_t i = 0; i < n_i * n_k; i++) a[i] = random_wide();
+    for (size_t i = 0; i < n_k * row; i++) b[i] = random_wide();
     for (size_t i = 0; i < n_i * row; i++) c[i] = 5;
     k->matmul(c, row, at, b, row, n_i, n_k, n_j);
     size_t bad = 0;
@@ -38,11 +38,11 @@ static void check_matmul(const struct qr_dense_kernels *k, const char *name, siz
         for (size_t j = 0; j < row; j++) {
             double sum = 0;
             for (size_t t = 0; t < n_k; t++) sum += a[i * at.row + t * at.column] * b[t * row + j];
-            if (j >= n_j) sum = 5; /* what is beside it stays */
+            if (j >= n_j) sum = 5; /* The columns beside the result are not written. */
             bad += memcmp(&sum, &c[i * row + j], sizeof sum) != 0;
         }
-    CHECK(bad == 0, "%s: %zu x %zu x %zu%s: %zu numbers", name, n_i, n_k, n_j,
-          turned ? ", turned" : "", bad);
+    CHECK(bad == 0, "%s: %zu x %zu x %zu%s: %zu wrong numbers", name, n_i, n_k, n_j,
+          transposed ? ", transposed" : "", bad);
 }
 
 static void check_sums(const struct qr_dense_kernels *k, const char *name, size_t n) {
@@ -70,10 +70,11 @@ static void check_sums(const struct qr_dense_kernels *k, const char *name, size_
     static qr_fixed acc[MOST], want[MOST];
     static double x[MOST], mean[MOST];
     for (size_t i = 0; i < n; i++) {
-        x[i] = bits() % 3 ? wild() : edges[bits() % COUNT(edges)];
-        /* lower words that carry, and upper ones of all lengths */
-        uint64_t low = bits() % 4 ? bits() << 11 : UINT64_MAX - bits() % 2;
-        int64_t high = (int64_t)(bits() << 11) >> (n % 2 ? 44 + bits() % 20 : bits() % 64);
+        x[i] = random_bits() % 3 ? random_wide() : edges[random_bits() % COUNT(edges)];
+        /* Lower words that carry, upper words of all lengths. */
+        uint64_t low = random_bits() % 4 ? random_bits() << 11 : UINT64_MAX - random_bits() % 2;
+        int64_t high = (int64_t)(random_bits() << 11) >>
+                       (n % 2 ? 44 + random_bits() % 20 : random_bits() % 64);
         acc[i] = (qr_fixed)((unsigned __int128)(uint64_t)high << 64 | low);
         qr_fixed term;
         CHECK(qr_fixed_from_double(x[i], &term));
@@ -86,18 +87,18 @@ static void check_sums(const struct qr_dense_kernels *k, const char *name, size_
             double one = qr_fixed_to_double(acc[i]) / n_terms[t];
             bad += memcmp(&one, &mean[i], sizeof one) != 0;
         }
-        CHECK(bad == 0, "%s: means of %zu: %zu numbers by %g", name, n, bad, n_terms[t]);
+        CHECK(bad == 0, "%s: means of %zu: %zu wrong numbers by %g", name, n, bad, n_terms[t]);
     }
     acc[n] = 5;
     k->add_doubles(acc, x, n);
     for (size_t i = bad = 0; i < n; i++) bad += acc[i] != want[i];
-    CHECK(bad == 0 && acc[n] == 5, "%s: sums of %zu: %zu numbers", name, n, bad);
+    CHECK(bad == 0 && acc[n] == 5, "%s: sums of %zu: %zu wrong numbers", name, n, bad);
     k->set_doubles(acc, x, n);
     for (size_t i = bad = 0; i < n; i++) {
         CHECK(qr_fixed_from_double(x[i], &want[i]));
         bad += acc[i] != want[i];
     }
-    CHECK(bad == 0 && acc[n] == 5, "%s: %zu numbers set: %zu of them", name, n, bad);
+    CHECK(bad == 0 && acc[n] == 5, "%s: %zu numbers set: %zu wrong", name, n, bad);
 }
 
 int main(void) {
@@ -111,8 +112,8 @@ int main(void) {
         for (size_t t = 0; t < COUNT(terms); t++)
             for (size_t j = 0; j < COUNT(columns); j++)
                 for (size_t i = 1; i <= MOST_I; i += i < 5 ? 1 : 4)
-                    for (int turned = 0; turned < 2; turned++)
-                        check_matmul(k, name, i, terms[t], columns[j], turned);
+                    for (int transposed = 0; transposed < 2; transposed++)
+                        check_matmul(k, name, i, terms[t], columns[j], transposed);
         for (size_t n = 0; n < 150; n++) check_sums(k, name, n);
     }
     return t_end();

@@ -1,5 +1,5 @@
 /* Dense models: tensors and initial weights; gradients against differences; the same block gives
- * the same integers; bad numbers. */
+ * the same integers; numbers that are not finite or too large. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -16,7 +16,8 @@ struct setup {
     double params[MOST];
 };
 
-static struct setup make(const struct qr_dense_options *dense, size_t n_dense, enum qr_loss loss) {
+static struct setup setup_new(const struct qr_dense_options *dense, size_t n_dense,
+                              enum qr_loss loss) {
     struct setup u = {0};
     static const enum qr_metric metrics[2] = {QR_METRIC_MSE, QR_METRIC_MAE};
     const struct chain c = chain_of(NULL, dense, n_dense);
@@ -37,7 +38,7 @@ static struct setup make(const struct qr_dense_options *dense, size_t n_dense, e
     qr_model_init(u.m, 3, u.params);
     return u;
 }
-static void drop(struct setup *u) {
+static void setup_free(struct setup *u) {
     qr_model_workspace_free(u->w);
     qr_model_state_free(u->s);
     qr_model_free(u->m);
@@ -45,7 +46,7 @@ static void drop(struct setup *u) {
 
 static double x_of[BLOCK][INPUTS], y_of[BLOCK][8];
 static const double *x[BLOCK], *y[BLOCK];
-static void samples(bool one_hot) {
+static void make_samples(bool one_hot) {
     for (unsigned i = 0; i < BLOCK; i++) {
         for (unsigned j = 0; j < INPUTS; j++)
             x_of[i][j] = 2 * qr_random_uniform(9, QR_RANDOM_DATA, i, j) - 1;
@@ -99,8 +100,8 @@ static void test_differences(void) {
          QR_BINARY_CROSSENTROPY},
     };
     for (size_t t = 0; t < COUNT(nets); t++) {
-        struct setup u = make(nets[t].dense, nets[t].n, nets[t].loss);
-        samples(nets[t].loss == QR_CATEGORICAL_CROSSENTROPY);
+        struct setup u = setup_new(nets[t].dense, nets[t].n, nets[t].loss);
+        make_samples(nets[t].loss == QR_CATEGORICAL_CROSSENTROPY);
         size_t n = qr_model_n_params(u.m);
         qr_fixed sums[3] = {0}, grad[MOST] = {0};
         qr_model_prepare(u.s, u.params, NULL);
@@ -116,7 +117,7 @@ static void test_differences(void) {
             worst = fmax(worst, fabs((up - down) / (2 * h) - qr_fixed_to_double(grad[i])));
         }
         CHECK(worst < 1e-8, "net %zu: %g", t, worst);
-        /* Prediction gradients of each output, the same way. */
+        /* Prediction gradients of each output, against differences too. */
         for (size_t c = 0; c < qr_model_n_outputs(u.m); c++) {
             double g[MOST], p[BLOCK * 8];
             qr_model_prepare(u.s, u.params, NULL);
@@ -135,18 +136,18 @@ static void test_differences(void) {
             }
             CHECK(worst < 1e-8, "net %zu output %zu: %g", t, c, worst);
         }
-        drop(&u);
+        setup_free(&u);
     }
 }
 
 /* The contract's arithmetic, written out: one accumulator per output, index ascending; one integer
- * per weight and block. The sizes leave a rest after groups of four. */
+ * per weight and block. The sizes leave a remainder after groups of four. */
 static void test_integers(void) {
     enum { UNITS = 7, WEIGHTS = INPUTS * UNITS };
     static const struct qr_dense_options dense[2] = {{.units = UNITS, .activation = QR_LINEAR},
                                                      {.units = UNITS, .activation = QR_LINEAR}};
-    struct setup u = make(dense, 2, QR_MSE);
-    samples(false);
+    struct setup u = setup_new(dense, 2, QR_MSE);
+    make_samples(false);
     qr_model_prepare(u.s, u.params, NULL);
     qr_fixed sums[3] = {0}, grad[MOST] = {0}, want, loss = 0, term;
     CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, NULL, sums, grad));
@@ -189,16 +190,16 @@ static void test_integers(void) {
         }
     }
     CHECK(loss == sums[0] && sums[0] == sums[1]);
-    drop(&u);
+    setup_free(&u);
 }
 
-/* A block's integers do not depend on what its workspace did before, nor on what they are
+/* A block's integers depend neither on earlier uses of the workspace nor on the sums that they are
  * added to. */
 static void test_block_is_pure(void) {
     static const struct qr_dense_options dense[2] = {{.units = 4, .activation = QR_TANH},
                                                      {.units = 2, .activation = QR_LINEAR}};
-    struct setup u = make(dense, 2, QR_MSE), v = make(dense, 2, QR_MSE);
-    samples(false);
+    struct setup u = setup_new(dense, 2, QR_MSE), v = setup_new(dense, 2, QR_MSE);
+    make_samples(false);
     size_t n = qr_model_n_params(u.m);
     qr_fixed alone[MOST] = {0}, among[MOST] = {0}, before[MOST], sums[3] = {0}, more[3] = {0},
              start[3];
@@ -218,7 +219,7 @@ static void test_block_is_pure(void) {
     qr_fixed none[3] = {0}, none_grad[MOST] = {0};
     CHECK(qr_model_micro_batch(v.s, v.w, NULL, x, y, 0, NULL, none, none_grad) && none[0] == 0 &&
           none_grad[0] == 0);
-    drop(&u), drop(&v);
+    setup_free(&u), setup_free(&v);
 }
 
 static void test_bad_numbers(void) {
@@ -228,11 +229,11 @@ static void test_bad_numbers(void) {
                                                     {.units = 1, .activation = QR_SIGMOID}};
     static const double bad[] = {NAN, INFINITY, -INFINITY, 0x1p41, -1e300};
     for (int net = 0; net < 2; net++) {
-        struct setup u = make(net ? relu : dense, 2, net ? QR_BINARY_CROSSENTROPY : QR_MSE);
+        struct setup u = setup_new(net ? relu : dense, 2, net ? QR_BINARY_CROSSENTROPY : QR_MSE);
         qr_fixed sums[3] = {5, 6, 7}, grad[MOST] = {8};
         for (size_t b = 0; b < COUNT(bad); b++) {
             for (int where = 0; where < 4; where++) {
-                samples(false);
+                make_samples(false);
                 double keep = u.params[5];
                 if (where == 0) x_of[3][1] = bad[b];
                 if (where == 1) u.params[5] = bad[b] * 4;                      /* a kernel weight */
@@ -240,7 +241,7 @@ static void test_bad_numbers(void) {
                 if (where == 3) y_of[2][0] = b < 3 ? bad[b] : 1e300;
                 qr_model_prepare(u.s, u.params, NULL);
                 CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, NULL, sums, grad),
-                      "net %d %g in place %d", net, bad[b], where);
+                      "net %d, %g, case %d", net, bad[b], where);
                 double g[MOST] = {3}, p[BLOCK];
                 if (where < 3)
                     CHECK(!qr_model_predict(u.s, u.w, NULL, x + 3, 1, NULL, p, NULL) || where == 1);
@@ -252,14 +253,14 @@ static void test_bad_numbers(void) {
             }
         }
         CHECK(sums[0] == 5 && sums[1] == 6 && sums[2] == 7 && grad[0] == 8 && grad[1] == 0,
-              "nothing added");
-        drop(&u);
+              "a rejected block adds nothing");
+        setup_free(&u);
     }
 }
 
-/* A layer of more rows and columns than one task of a product takes: every kernel table, alone and
- * with a pool, gives the integers of the sums written out. `size`: of the inputs. For large ones a
- * gradient's bound by magnitudes does not hold, so that each sum is looked at. */
+/* A layer larger than one task of a product: every kernel table, with and without a pool, gives the
+ * integers of plain sums. For inputs of a large `size` a gradient's bound by magnitudes does not
+ * hold, so every sum is checked. */
 enum { WIDE_IN = 260, WIDE = 270, WIDE_BLOCK = 8, WIDE_PARAMS = (WIDE_IN + 1) * WIDE };
 struct wide {
     double params[WIDE_PARAMS], x[WIDE_BLOCK][WIDE_IN], y[WIDE_BLOCK][WIDE];
@@ -331,13 +332,13 @@ static void test_wide(void) {
     qr_pool_free(pool);
 }
 
-/* Sums of derivatives that reach 2^40 where no term does: the upper layer's fit, the lower one's do
- * not, and nothing is added. */
+/* Sums of derivatives that reach 2^40 although no term does: those of the upper layer fit, those of
+ * the lower one do not, and nothing is added. */
 static void test_gradient_too_large(void) {
     static const struct qr_dense_options dense[2] = {{.units = 1, .activation = QR_LINEAR},
                                                      {.units = 1, .activation = QR_LINEAR}};
-    struct setup u = make(dense, 2, QR_MAE);
-    samples(false);
+    struct setup u = setup_new(dense, 2, QR_MAE);
+    make_samples(false);
     memset(u.params, 0, sizeof u.params);
     u.params[INPUTS + 1] = 1; /* the upper kernel */
     for (unsigned i = 0; i < BLOCK; i++) x_of[i][2] = 0x1p39, y_of[i][0] = 1;
@@ -346,15 +347,15 @@ static void test_gradient_too_large(void) {
     CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, NULL, sums, grad));
     for (size_t i = 0; i < MOST; i++) CHECK(grad[i] == (i ? 0 : 8));
     CHECK(sums[0] == 5 && sums[1] == 6 && sums[2] == 7);
-    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, NULL, sums, grad), "one alone fits");
-    drop(&u);
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, NULL, sums, grad), "one sample fits");
+    setup_free(&u);
 }
 
 static void test_tensors(void) {
     static const struct qr_dense_options dense[3] = {{.units = 4, .activation = QR_TANH},
                                                      {.units = 3, .activation = QR_RELU},
                                                      {.units = 2, .activation = QR_LINEAR}};
-    struct setup u = make(dense, 3, QR_MSE);
+    struct setup u = setup_new(dense, 3, QR_MSE);
     static const char *const names[6] = {"dense/kernel", "dense/bias",     "dense_1/kernel",
                                          "dense_1/bias", "dense_2/kernel", "dense_2/bias"};
     CHECK(qr_model_n_tensors(u.m) == 6 && qr_model_n_params(u.m) == 24 + 4 + 12 + 3 + 6 + 2 &&
@@ -385,10 +386,10 @@ static void test_tensors(void) {
     qr_model_zero_gradient(u.m, seen);
     CHECK(seen[0] == 0 && seen[qr_model_n_params(u.m) - 1] == 0 &&
           seen[qr_model_n_params(u.m)] == 7);
-    drop(&u);
+    setup_free(&u);
 }
 
-static void test_refused(void) {
+static void test_rejected_options(void) {
     static const struct qr_dense_options one = {.units = 1, .activation = QR_SIGMOID},
                                          none = {.units = 0, .activation = QR_LINEAR},
                                          huge[2] = {
@@ -430,6 +431,6 @@ int main(void) {
     test_wide();
     test_gradient_too_large();
     test_tensors();
-    test_refused();
+    test_rejected_options();
     return t_end();
 }

@@ -48,7 +48,7 @@ static struct setup identity(size_t k, enum qr_activation activation, enum qr_lo
                                                  .metrics = metrics,
                                                  .n_metrics = n_metrics});
 }
-static void drop(struct setup *u) {
+static void setup_free(struct setup *u) {
     qr_model_workspace_free(u->w);
     qr_model_state_free(u->s);
     qr_model_free(u->m);
@@ -108,14 +108,14 @@ static void test_golden(void) {
                   want_g[j]);
         }
         free(z), free(y), free(want_p), free(want_g);
-        drop(&u);
+        setup_free(&u);
     }
     CHECK(rows >= 200 && weighted >= 80, "%zu rows, %zu with options", rows, weighted);
     qr_json_free(root);
 }
 
-/* The area under the ROC curve and the confusion matrix of all samples of a row, in micro-batches
- * one to four: the same integers. */
+/* AUC and confusion matrix of all samples of a row: micro-batches of one to four samples and of one
+ * give the same integers. */
 static void test_golden_metrics(void) {
     static const enum qr_metric metrics[2] = {QR_CONFUSION_MATRIX, QR_AUC};
     struct qr_json *root = golden_load("tests/golden/keras/metrics.json");
@@ -144,7 +144,7 @@ static void test_golden_metrics(void) {
                 CHECK(
                     qr_model_micro_batch(u.s, u.w, NULL, x + s, labels + s, 1, NULL, other, NULL));
         }
-        /* the loss of several samples is another sum of the same terms */
+        /* The loss of several samples is a different sum of the same terms. */
         CHECK(memcmp(sums + 1, other + 1, (n_sums - 1) * sizeof *sums) == 0);
         CHECK(classes * classes == n_cells, "row %zu: %zu classes", rows, classes);
         double trace = 0, auc = qr_model_mean(u.m, 2, sums, n / k);
@@ -155,11 +155,11 @@ static void test_golden_metrics(void) {
         }
         double all = opt.loss == QR_CATEGORICAL_CROSSENTROPY ? (double)(n / k) : (double)n;
         CHECK(qr_model_mean(u.m, 1, sums, n / k) == trace / all, "row %zu", rows);
-        /* Keras divides and adds 199 times in float32 */
+        /* Keras divides and adds 199 times in float32. */
         CHECK(fabs(auc - golden_number(e, "auc", NAN)) < 1e-6, "row %zu: %.9g for %.9g", rows, auc,
               golden_number(e, "auc", NAN));
         free(z), free(y), free(want), free(sums);
-        drop(&u);
+        setup_free(&u);
     }
     CHECK(rows >= 26, "%zu rows", rows);
     qr_json_free(root);
@@ -172,7 +172,7 @@ static double metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, cons
     qr_fixed sums[2] = {0};
     CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, NULL, sums, NULL));
     double v = qr_model_mean(u.m, 1, sums, 1);
-    drop(&u);
+    setup_free(&u);
     return v;
 }
 
@@ -186,7 +186,7 @@ static void test_metrics(void) {
     CHECK(metric_of(QR_ACCURACY, QR_BINARY_CROSSENTROPY, 1, half, plus) == 0 &&
           metric_of(QR_ACCURACY, QR_BINARY_CROSSENTROPY, 1, half, zero) == 1);
     CHECK(metric_of(QR_ACCURACY, QR_BINARY_CROSSENTROPY, 1, more, plus) == 1);
-    /* Keras' binary accuracy on labels of +-1: a negative one can never be right. */
+    /* Keras' binary accuracy on labels of +-1: a negative label never counts as correct. */
     CHECK(metric_of(QR_BINARY_ACCURACY, QR_MSE, 1, tiny, minus) == 0 &&
           metric_of(QR_BINARY_ACCURACY, QR_MSE, 1, more, plus) == 1);
     static const double scores[3] = {0.25, 0.5, 0.5}, second[3] = {0, 1, 0}, third[3] = {0, 0, 1};
@@ -197,7 +197,7 @@ static void test_metrics(void) {
     CHECK(fabs(metric_of(QR_BINARY_ACCURACY, QR_MSE, 3, scores, second) - 2.0 / 3) <= DBL_EPSILON);
 }
 
-/* Sums of one sample: the metric's, and what it is a share of. */
+/* Sums of one sample: the metric's numerator and denominator. */
 static void sums_of(enum qr_metric metric, struct qr_model_options opt, size_t k, const double *p,
                     const double *y, double ret[2]) {
     opt.metrics = &metric;
@@ -208,11 +208,11 @@ static void sums_of(enum qr_metric metric, struct qr_model_options opt, size_t k
     CHECK(qr_model_n_sums(u.m) > 1 && qr_model_n_values(u.m) == 2);
     CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, NULL, sums, NULL));
     for (size_t i = 0; i < 2; i++) ret[i] = qr_fixed_to_double(sums[1 + i]);
-    drop(&u);
+    setup_free(&u);
 }
 
-/* Positives above 0.5, as tf-keras' Precision and Recall count them over all outputs; of logits by
- * their probability. */
+/* Values above 0.5 are positives, counted over all outputs as in tf-keras' Precision and Recall.
+ * Logits count by their probability. */
 static void test_counts(void) {
     static const struct {
         enum qr_loss loss;
@@ -244,8 +244,8 @@ static void test_counts(void) {
     }
 }
 
-/* The weighted sum of the outputs, whatever y holds; a sample's weight stands where its labels
- * begin. */
+/* The expectation loss is the weighted sum of the outputs. It has no labels, so a sample's weight
+ * is the first label column. */
 static void test_expectation(void) {
     static const double z[3] = {0.25, -0.5, 2}, weights[3] = {2, -1, 0.5}, heavy[1] = {4};
     static const double ones[3] = {1, 1, 1};
@@ -265,15 +265,15 @@ static void test_expectation(void) {
         CHECK(qr_fixed_to_double(sums[0]) == times * (w ? 2.0 : 1.75), "%d", with);
         for (size_t j = 0; j < 3; j++)
             CHECK(qr_fixed_to_double(grad[9 + j]) == times * (w ? weights : ones)[j], "%d", with);
-        drop(&u);
+        setup_free(&u);
     }
 }
 
-/* Ties count as inside, as tf.math.in_top_k has it. */
+/* Ties count as inside, as in tf.math.in_top_k. */
 static void test_top_k(void) {
     static const double p[4] = {0.25, 0.5, 0.5, 1},
                         y[4][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
-    static const unsigned first[4] = {4, 2, 2, 1}; /* the smallest k that has it */
+    static const unsigned first[4] = {4, 2, 2, 1}; /* smallest k that includes the class */
     for (unsigned k = 1; k <= 4; k++)
         for (size_t c = 0; c < 4; c++) {
             double sum[2];
@@ -284,7 +284,7 @@ static void test_top_k(void) {
         }
 }
 
-/* Logits are even at 0. */
+/* The threshold of logits is 0 in accuracy, but 0.5 in binary_accuracy. */
 static void test_accuracy_of_logits(void) {
     static const double z[2] = {0.25, -0.25}, y[2] = {1, 0};
     double sum[2];
@@ -296,8 +296,8 @@ static void test_accuracy_of_logits(void) {
     CHECK(sum[0] == 0.5);
 }
 
-/* The class and the probabilities of a sample's outputs, by each way that a loss goes. */
-static void test_answers(void) {
+/* Predicted class and probabilities of a sample's outputs, for each kind of loss. */
+static void test_predictions(void) {
     static const double p[3] = {0.5, 2.5, -0.25}, even[3] = {0.3, 0.3, 0.2};
     const struct qr_metric_options sign = {.loss = QR_MSE}, half = {.loss = QR_BINARY_CROSSENTROPY},
                                    bits = {.loss = QR_BINARY_CROSSENTROPY, .from_logits = true},
@@ -325,7 +325,8 @@ static void test_answers(void) {
         CHECK(fabs(q[j] - exp(p[j]) / (exp(0.5) + exp(2.5) + exp(-0.25))) < 1e-15);
 }
 
-/* Values from sums: a mean, and a share of its own count, wherever it stands; 0 of nothing. */
+/* Values from sums: means, and ratios with a count of their own at any position; 0 if the count is
+ * 0. */
 static void test_values(void) {
     static const enum qr_metric metrics[4] = {QR_PRECISION, QR_METRIC_MSE, QR_RECALL, QR_ACCURACY};
     struct setup u = identity(2, QR_LINEAR, QR_BINARY_CROSSENTROPY, metrics, 4);
@@ -346,17 +347,17 @@ static void test_values(void) {
     reals[1] = reals[2] = 0;
     CHECK(qr_model_mean(u.m, 1, sums, 4) == 0 && qr_model_running_mean(u.m, 1, reals, 4) == 0 &&
           qr_model_running_mean(u.m, 0, reals, 0) == 0);
-    drop(&u);
+    setup_free(&u);
 }
 
-static bool takes(enum qr_loss loss, const enum qr_metric *metric, size_t k, const double *y,
-                  size_t n, const char *word) {
+static bool labels_accepted(enum qr_loss loss, const enum qr_metric *metric, size_t k,
+                            const double *y, size_t n, const char *word) {
     struct setup u = identity(k, QR_LINEAR, loss, metric, metric != NULL);
     struct qr_err err = {0};
     enum qr_code code = qr_model_check_labels(u.m, y, NULL, n, &err);
     CHECK(code == QR_OK || (code == QR_DATA_LOSS && word && strstr(err.msg, word)), "%d: %s", code,
           err.msg);
-    drop(&u);
+    setup_free(&u);
     return code == QR_OK;
 }
 
@@ -367,32 +368,35 @@ static void test_labels(void) {
                         soft[6] = {1, 0, 0, 0.1f, 0.7f, 0.2f}, less[6] = {0, 1, 0, 0.5, 0.49, 0},
                         below[6] = {-0.5, 1, 0.5, 0, 0, 1};
     static const enum qr_metric accuracy = QR_ACCURACY, binary = QR_BINARY_ACCURACY;
-    CHECK(takes(QR_MSE, NULL, 1, real, 3, NULL) && !takes(QR_MSE, NULL, 1, bad, 3, "sample 2"));
-    CHECK(takes(QR_MSE, &accuracy, 1, signs, 3, NULL) &&
-          !takes(QR_MSE, &accuracy, 1, bits, 3, "sample 1"));
-    CHECK(takes(QR_MAE, &binary, 1, bits, 3, NULL) &&
-          !takes(QR_MAE, &accuracy, 1, real, 3, "sample 0"));
+    CHECK(labels_accepted(QR_MSE, NULL, 1, real, 3, NULL) &&
+          !labels_accepted(QR_MSE, NULL, 1, bad, 3, "sample 2"));
+    CHECK(labels_accepted(QR_MSE, &accuracy, 1, signs, 3, NULL) &&
+          !labels_accepted(QR_MSE, &accuracy, 1, bits, 3, "sample 1"));
+    CHECK(labels_accepted(QR_MAE, &binary, 1, bits, 3, NULL) &&
+          !labels_accepted(QR_MAE, &accuracy, 1, real, 3, "sample 0"));
     static const enum qr_metric precision = QR_PRECISION, recall = QR_RECALL;
-    CHECK(takes(QR_MSE, &precision, 1, bits, 3, NULL) &&
-          !takes(QR_HINGE, &recall, 1, signs, 3,
-                 "sample 1: label -1, but precision, recall and auc need"));
-    CHECK(takes(QR_HUBER, &binary, 1, bits, 3, NULL) &&
-          !takes(QR_LOG_COSH, &accuracy, 1, bits, 3, "sample 1"));
-    CHECK(takes(QR_HINGE, NULL, 1, signs, 3, NULL) && takes(QR_HINGE, &accuracy, 1, bits, 3, NULL));
-    CHECK(!takes(QR_HINGE, NULL, 1, mixed, 3, "sample 2") &&
-          !takes(QR_HINGE, NULL, 1, real, 3, "sample 0"));
-    CHECK(takes(QR_BINARY_CROSSENTROPY, &accuracy, 1, bits, 3, NULL) &&
-          !takes(QR_BINARY_CROSSENTROPY, NULL, 1, signs, 3, "sample 1"));
-    CHECK(takes(QR_CATEGORICAL_CROSSENTROPY, &accuracy, 3, hot, 2, NULL));
-    CHECK(takes(QR_CATEGORICAL_CROSSENTROPY, &accuracy, 3, soft, 2, NULL));
-    CHECK(!takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, twice, 2, "sample 1") &&
-          !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, less, 2, "but they add up to 0.99") &&
-          !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, below, 2, "sample 0") &&
-          !takes(QR_CATEGORICAL_CROSSENTROPY, &precision, 3, soft, 2, "need 0 or 1"));
-    CHECK(!takes(QR_MSE, &accuracy, 3, hot, 2, "top_k_accuracy"));
+    CHECK(labels_accepted(QR_MSE, &precision, 1, bits, 3, NULL) &&
+          !labels_accepted(QR_HINGE, &recall, 1, signs, 3,
+                           "sample 1: label -1, but precision, recall and auc need"));
+    CHECK(labels_accepted(QR_HUBER, &binary, 1, bits, 3, NULL) &&
+          !labels_accepted(QR_LOG_COSH, &accuracy, 1, bits, 3, "sample 1"));
+    CHECK(labels_accepted(QR_HINGE, NULL, 1, signs, 3, NULL) &&
+          labels_accepted(QR_HINGE, &accuracy, 1, bits, 3, NULL));
+    CHECK(!labels_accepted(QR_HINGE, NULL, 1, mixed, 3, "sample 2") &&
+          !labels_accepted(QR_HINGE, NULL, 1, real, 3, "sample 0"));
+    CHECK(labels_accepted(QR_BINARY_CROSSENTROPY, &accuracy, 1, bits, 3, NULL) &&
+          !labels_accepted(QR_BINARY_CROSSENTROPY, NULL, 1, signs, 3, "sample 1"));
+    CHECK(labels_accepted(QR_CATEGORICAL_CROSSENTROPY, &accuracy, 3, hot, 2, NULL));
+    CHECK(labels_accepted(QR_CATEGORICAL_CROSSENTROPY, &accuracy, 3, soft, 2, NULL));
+    CHECK(!labels_accepted(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, twice, 2, "sample 1") &&
+          !labels_accepted(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, less, 2,
+                           "but they add up to 0.99") &&
+          !labels_accepted(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, below, 2, "sample 0") &&
+          !labels_accepted(QR_CATEGORICAL_CROSSENTROPY, &precision, 3, soft, 2, "need 0 or 1"));
+    CHECK(!labels_accepted(QR_MSE, &accuracy, 3, hot, 2, "top_k_accuracy"));
 }
 
-/* Soft labels: cross-entropy and its derivative by hand, and the class is the largest. */
+/* Soft labels: cross-entropy and its derivative by hand; the class is that of the largest label. */
 static void test_soft_labels(void) {
     static const double y[3] = {0.25, 0.125, 0.625}, z[3] = {0.5, -1, 2};
     const struct qr_loss_info *info = qr_loss_info(QR_CATEGORICAL_CROSSENTROPY);
@@ -409,7 +413,7 @@ static void test_soft_labels(void) {
     CHECK(qr_loss_class(QR_CATEGORICAL_CROSSENTROPY, 3, y) == 2);
 }
 
-/* Labels are read where weights stand behind them, and named by their rows. */
+/* Labels are read where weights follow them, and errors name the samples by row. */
 static void test_rows_of_labels(void) {
     struct setup u = identity_of(
         1, QR_SIGMOID, (struct qr_model_options){.loss = QR_BINARY_CROSSENTROPY, .weighted = true});
@@ -423,11 +427,11 @@ static void test_rows_of_labels(void) {
     CHECK(qr_model_check_labels(u.m, y, row, 4, &err) == QR_DATA_LOSS &&
               strstr(err.msg, "sample 2: label 5"),
           "%s", err.msg);
-    drop(&u);
+    setup_free(&u);
 }
 
-/* A class' weight is in the loss that has a gradient, and not in one that is only looked at; beside
- * a sample's they are multiplied. Every sample counts 1. */
+/* A class weight enters the loss of a training step, not that of an evaluation, and is multiplied
+ * by the sample's weight. Every sample counts as 1. */
 static void test_class_weight(void) {
     static const struct {
         enum qr_loss loss;
@@ -464,10 +468,10 @@ static void test_class_weight(void) {
                     qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, NULL, &sums[with], grad[with]));
                 if (with)
                     CHECK(qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, NULL, &sums[2], NULL));
-                drop(&u);
+                setup_free(&u);
             }
             double sample = y[k], both = sample * table[i].weight[table[i].classes[c]];
-            /* powers of two, or 3 of numbers that were rounded to 2^-64 */
+            /* Weights are powers of two, or 3 times a number rounded to 2^-64. */
             double bare = qr_fixed_to_double(sums[0]);
             CHECK(fabs(qr_fixed_to_double(sums[1]) - both * bare) < 1e-15, "row %zu, %zu", i, c);
             CHECK(fabs(qr_fixed_to_double(sums[2]) - sample * bare) < 1e-15, "row %zu, %zu", i, c);
@@ -478,7 +482,7 @@ static void test_class_weight(void) {
         }
 }
 
-/* Four losses of 2^39 each: every one fits, their sum does not, and nothing is added. */
+/* Four losses of 2^39 each: each fits, their sum does not, and nothing is added. */
 static void test_block_sum(void) {
     struct setup u = identity(1, QR_LINEAR, QR_MAE, NULL, 0);
     qr_model_prepare(u.s, u.params, NULL);
@@ -488,7 +492,7 @@ static void test_block_sum(void) {
     CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, NULL, sums, NULL) && sums[0] != untouched);
     sums[0] = untouched;
     CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, 4, NULL, sums, NULL) && sums[0] == untouched);
-    drop(&u);
+    setup_free(&u);
 }
 
 int main(void) {
@@ -499,7 +503,7 @@ int main(void) {
     test_counts();
     test_top_k();
     test_accuracy_of_logits();
-    test_answers();
+    test_predictions();
     test_values();
     test_labels();
     test_rows_of_labels();

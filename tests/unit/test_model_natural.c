@@ -1,5 +1,5 @@
 /* The natural gradient against PennyLane's block-diagonal metric and QNGOptimizer
- * (golden/optimizers/natural-gradient.json); pseudo-inverses; gates that it cannot take. */
+ * (golden/optimizers/natural-gradient.json); pseudo-inverses; unsupported gates. */
 #include "model/natural/natural_gradient.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ static void metric_of(const struct fixture *f, const double *w, double *ret) {
     qr_natural_gradient_free(natural);
 }
 
-static double furthest(const double *a, const double *b, size_t n) {
+static double max_difference(const double *a, const double *b, size_t n) {
     double most = 0;
     for (size_t i = 0; i < n; i++) most = fmax(most, fabs(a[i] - b[i]));
     return most;
@@ -64,14 +64,14 @@ static void golden_row(const struct qr_json *e, size_t row) {
     const struct qr_optimizer_tensor all = {n, false};
     CHECK(f.n == n && n_metric == n * n && n_after == 8 * n, "row %zu: %zu weights", row, f.n);
     metric_of(&f, w, got);
-    CHECK(furthest(got, want, n * n) <= 1e-14, "row %zu: a metric that is off by %g", row,
-          furthest(got, want, n * n));
+    CHECK(max_difference(got, want, n * n) <= 1e-14, "row %zu: metric off by %g", row,
+          max_difference(got, want, n * n));
     for (size_t t = 0; t < 8; t++) {
         CHECK(qr_loss_gradient(f.model, w, &f.data, &zero, 1, NULL, &loss, g, &err) == QR_OK, "%s",
               err.msg);
         qr_model_natural_gradient(f.model, w, o->regularization, NULL, g);
         qr_optimizer_apply(o, t, loss, n, &all, 1, g, w, NULL, NULL);
-        worst = fmax(worst, furthest(w, after + t * n, n));
+        worst = fmax(worst, max_difference(w, after + t * n, n));
     }
     CHECK(worst <= 1e-12, "row %zu: off by %g", row, worst);
     free(w), free(want), free(after);
@@ -87,9 +87,9 @@ static void test_golden(void) {
     qr_json_free(root);
 }
 
-/* A parameter of one gate: its entry is that of the whole metric, whatever stands beside it: also a
- * gate that turns nothing that learns, between two that learn side by side, or from one that has
- * learnt to a qubit that has not. By differences of dense states. */
+/* For a parameter of one gate, the diagonal entry is that of the full metric, whatever gates are
+ * beside it: also a gate without parameters between two trained gates, or controlled by a qubit
+ * with trained gates and acting on one without. The reference are differences of dense states. */
 static void test_diagonal(void) {
 #define T(gate, qubits, name, more)                                                                \
     "{\"gate\":\"" gate "\",\"qubits\":[" qubits "],\"angle\":" name more "},"
@@ -135,7 +135,8 @@ static void test_diagonal(void) {
     teardown(&f);
 }
 
-/* A gate whose axis turns, and two arguments of one gate, whose generators commute. */
+/* Two parameters of one gate whose generators commute; a gate whose axis depends on a parameter is
+ * unsupported. */
 static void test_gates(void) {
     struct qr_circuit *c = qr_circuit_new(2, 0);
     struct qr_natural_gradient *natural = NULL;
@@ -157,8 +158,8 @@ static void test_gates(void) {
     CHECK(qr_circuit_add(c, &h, &err) == QR_OK && (h.targets[0] = 1, true) &&
           qr_circuit_add(c, &h, &err) == QR_OK && qr_circuit_add(c, &fsim, &err) == QR_OK);
     CHECK(qr_natural_gradient_new(c, QR_ISA_PORTABLE, &natural, &err) == QR_OK, "%s", err.msg);
-    /* of |++>: K_theta = (XX + YY) / 2, whose mean is 1/2, and whose square (1 - ZZ) / 2 has the
-     * mean 1/2; K_phi = |11><11|, mean 1/4; their product is 0 */
+    /* In |++>, K_theta = (XX + YY) / 2 has the mean 1/2 and its square (1 - ZZ) / 2 the mean 1/2;
+     * K_phi = |11><11| has the mean 1/4; their product is 0. */
     if (natural) qr_natural_gradient_metric(natural, theta, NULL, metric);
     CHECK(natural && fabs(metric[0] - 0.25) < 1e-15 && fabs(metric[3] - 0.1875) < 1e-15 &&
               fabs(metric[1] + 0.125) < 1e-15 && metric[1] == metric[2],
@@ -171,7 +172,7 @@ static void test_gates(void) {
     qr_circuit_free(c);
 }
 
-/* A x = y, A^+ of one that is singular, and of nothing. */
+/* Solves A x = y; the pseudo-inverse of a singular matrix and of zero. */
 static void test_pseudo_inverse(void) {
     enum { N = 12 };
     double a[N * N], b[N * N], scratch[N * N + N], x[N], y[N] = {0};
@@ -183,13 +184,13 @@ static void test_pseudo_inverse(void) {
     for (size_t i = 0; i < N; i++)
         for (size_t j = 0; j < N; j++) y[i] += a[i * N + j] * x[j];
     qr_pseudo_inverse_apply(N, b, 1e-12, scratch, y);
-    CHECK(furthest(x, y, N) < 1e-13, "%g", furthest(x, y, N));
+    CHECK(max_difference(x, y, N) < 1e-13, "%g", max_difference(x, y, N));
     double ones[4] = {1, 1, 1, 1}, z[2] = {3, 1}, none[4] = {0}, same[2] = {3, 1};
     qr_pseudo_inverse_apply(2, ones, 1e-12, scratch, z);
     CHECK(fabs(z[0] - 1) < 1e-15 && fabs(z[1] - 1) < 1e-15, "%g %g", z[0], z[1]);
     qr_pseudo_inverse_apply(2, none, 1e-12, scratch, same);
     CHECK(same[0] == 0 && same[1] == 0);
-    /* what counts as 0 is so beside the largest eigenvalue, however large that is */
+    /* The cutoff is relative to the largest eigenvalue. */
     double small[4] = {2e-13, 0, 0, 1e-13}, large[4] = {1e6, 0, 0, 1e-8};
     double of_small[2] = {2e-13, 3e-13}, of_large[2] = {2e6, 1};
     qr_pseudo_inverse_apply(2, small, 1e-12, scratch, of_small);

@@ -1,11 +1,12 @@
-/* Update rules, schedules and clipping against golden/keras/optimizers.json; exact zeros; bits. */
+/* Update rules, schedules and clipping against golden/keras/optimizers.json; zero gradients;
+ * updates in parts, bit for bit. */
 #include "model/optimizer.h"
 
 #include <math.h>
 
 #include "tests/golden.h"
 
-/* The others have tests of their own. */
+/* The other optimizers have tests of their own. */
 static bool is_of_keras(enum qr_optimizer_kind kind) { return kind < QR_LBFGS; }
 
 static size_t kind_of(const char *name, const char *const *names, size_t n) {
@@ -78,7 +79,7 @@ static void golden_rates(const struct qr_optimizer_options *o, const struct qr_j
     free(rates);
 }
 
-/* The update of a step by parts, the last one first, is that of all at once. */
+/* A step's update in parts, the last part first, equals the update in one call. */
 static bool same_by_parts(const struct qr_optimizer_options *o, uint64_t step, size_t n,
                           const struct qr_optimizer_tensor *tensors, size_t n_tensors,
                           const double *gradient, const double *w, const double *moments,
@@ -98,7 +99,7 @@ static bool same_by_parts(const struct qr_optimizer_options *o, uint64_t step, s
            memcmp(p, q, n_products * sizeof *p) == 0;
 }
 
-/* Weights after each step, and what is written in the end. */
+/* Compares the weights after each step and the result at the end. */
 static void golden_weights(const struct qr_optimizer_options *o, const struct qr_json *e,
                            size_t row) {
     size_t n, n_steps, n_gradients, n_sizes, n_result = 0;
@@ -193,8 +194,8 @@ static void test_shapes(void) {
     }
 }
 
-/* Exact zeros leave all bits alone in every rule, also -0.0, with epsilon 0 (0 / 0 otherwise) and
- * where the average overwrites the weights. */
+/* A zero gradient keeps every bit of a weight, also of -0.0, in every rule, with epsilon 0 (0 / 0
+ * otherwise) and where the average overwrites the weights. */
 static void test_zero_gradient(void) {
     for (int kind = 0; kind < QR_OPTIMIZERS && is_of_keras((enum qr_optimizer_kind)kind); kind++) {
         for (int extra = 0; extra < 8; extra++) {
@@ -207,7 +208,7 @@ static void test_zero_gradient(void) {
             if (kind == QR_ADADELTA) o.learning_rate = 1;
             o.momentum = extra & 1 ? 0.9 : 0;
             o.nesterov = o.centered = o.amsgrad = extra & 2;
-            o.epsilon = kind == QR_ADADELTA ? 1e-7 : 0; /* whose update is 0 for ever with 0 */
+            o.epsilon = kind == QR_ADADELTA ? 1e-7 : 0; /* Adadelta never moves with 0. */
             o.clipnorm = extra == 3 ? 1 : 0;
             double w[4] = {-0.0, 0.1, 0x1p-1074, 5}, was[4], moments[16],
                    products[QR_OPTIMIZER_PRODUCTS];
@@ -224,7 +225,7 @@ static void test_zero_gradient(void) {
     }
 }
 
-/* Decay is no gradient: a weight without one shrinks, too, unless its tensor is frozen. */
+/* Weight decay also shrinks a weight with a zero gradient, unless its tensor is frozen. */
 static void test_decay(void) {
     for (int kind = 0; kind < QR_OPTIMIZERS && is_of_keras((enum qr_optimizer_kind)kind); kind++) {
         struct qr_optimizer_options o = qr_optimizer_defaults((enum qr_optimizer_kind)kind);
@@ -250,7 +251,7 @@ static void test_schedules(void) {
         (struct qr_rate_schedule){.kind = QR_SCHEDULE_COSINE, .decay_steps = 10, .alpha = 0.25};
     CHECK(qr_learning_rate_at(&o, 0) == 0.01 && qr_learning_rate_at(&o, 10) == 0.01 * 0.25 &&
           qr_learning_rate_at(&o, 99) == 0.01 * 0.25);
-    /* cos(pi/2) is exactly 0 here */
+    /* cos(pi/2) is exactly 0 here. */
     CHECK(qr_learning_rate_at(&o, 5) == 0.01 * (0.75 * 0.5 + 0.25));
     o.schedule =
         (struct qr_rate_schedule){.kind = QR_SCHEDULE_STEP, .decay_steps = 3, .decay_rate = 0.5};
@@ -261,8 +262,8 @@ static void test_schedules(void) {
     CHECK(qr_learning_rate_at(&o, 2) == 0.005 && qr_learning_rate_at(&o, 4) == 0.0025);
 }
 
-/* A period's first update has the full rate, however long the run and whatever the growth, if
- * float64 has it. */
+/* A period's first update has the full rate, for every run length and growth that float64 can
+ * represent. */
 static void test_restarts(void) {
     static const double growth[] = {1, 1.25, 1.5, 2, 3, 7};
     for (size_t k = 0; k < COUNT(growth); k++) {

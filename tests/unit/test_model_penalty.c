@@ -1,5 +1,5 @@
-/* Kernel regularizers: the sum and its derivative by hand and by differences, and that they enter a
- * mean loss once, however many samples there are. */
+/* Kernel regularizers: the sum and its derivative, by hand and by differences; they enter a mean
+ * loss once for any number of samples. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -51,7 +51,7 @@ static void test_by_hand(void) {
     for (size_t i = 0; i < third->n; i++) last += u.w[third->offset + i] * u.w[third->offset + i];
     double want = 0.5 * sizes + 0.25 * squares + 0.75 * last;
     CHECK(fabs(qr_model_penalty(u.m, u.w) - want) < 1e-14, "%g", want);
-    /* in parts that begin and end within kernels */
+    /* The parts begin and end within kernels. */
     for (size_t at = 0, n = qr_model_n_params(u.m); at < n; at += 5)
         qr_model_add_penalty_gradient(u.m, u.w, at, at + 5 < n ? at + 5 : n, grad);
     for (size_t t = 0; t < qr_model_n_tensors(u.m); t++) {
@@ -89,7 +89,8 @@ static void test_differences(void) {
     qr_model_free(u.m);
 }
 
-/* Twice the samples, the same mean loss; without the penalty it is less by the penalty. */
+/* Twice the samples give the same mean loss; without the regularizers it is smaller by
+ * the penalty. */
 static void test_once(void) {
     struct setup with, without;
     struct qr_err err;

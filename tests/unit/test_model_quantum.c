@@ -17,11 +17,11 @@ struct setup {
     struct qr_model *m;
     struct qr_model_state *s;
     struct qr_model_workspace *w;
-    /* place in the golden files' order (quantum weights string-sorted) of each of ours */
+    /* index in the golden files' order (quantum weights sorted by name) of each parameter */
     size_t from_sorted[MOST_WEIGHTS];
 };
 
-static enum qr_isa isa; /* of the models that make() makes */
+static enum qr_isa isa; /* of the models of setup_new() */
 static enum qr_engine engine;
 
 static void must(enum qr_code code, const struct qr_err *err) {
@@ -30,10 +30,10 @@ static void must(enum qr_code code, const struct qr_err *err) {
     exit(1);
 }
 
-/* Read-outs Z of the qubits that remain. */
-static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_variant variant,
-                         unsigned n_filters, const struct qr_dense_options *dense, size_t n_dense,
-                         enum qr_loss loss, enum qr_precision precision) {
+/* Reads out Z of the remaining qubits. */
+static struct setup setup_new(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_variant variant,
+                              unsigned n_filters, const struct qr_dense_options *dense,
+                              size_t n_dense, enum qr_loss loss, enum qr_precision precision) {
     struct setup u = {0};
     struct qr_err err;
     struct qr_circuit *circuit = NULL;
@@ -65,7 +65,7 @@ static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_vari
     u.s = qr_model_state_new(u.m);
     qr_circuit_free(circuit);
     for (size_t i = 0; i < n; i++) qr_observable_fini(&z[i]);
-    /* Rank of each parameter's name among all, by strcmp: TFQ's order. */
+    /* Rank of each parameter's name by strcmp, which is TFQ's order. */
     const struct qr_circuit *c = qr_model_layer(u.m, 0).circuit;
     for (size_t i = 0; i < qr_model_n_params(u.m); i++) u.from_sorted[i] = i;
     for (size_t f = 0; f < n_filters; f++) {
@@ -78,15 +78,15 @@ static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_vari
     }
     return u;
 }
-static void drop(struct setup *u) {
+static void setup_free(struct setup *u) {
     qr_model_workspace_free(u->w);
     qr_model_state_free(u->s);
     qr_model_free(u->m);
 }
 
 /* Rows of x with one angle each. */
-static void place(const double *angles, const double *qubits, size_t n, unsigned n_qubits,
-                  double *ret_x, const double **ret_rows) {
+static void place_angles(const double *angles, const double *qubits, size_t n, unsigned n_qubits,
+                         double *ret_x, const double **ret_rows) {
     memset(ret_x, 0, n * n_qubits * sizeof *ret_x);
     for (size_t i = 0; i < n; i++) {
         ret_x[i * n_qubits + (size_t)qubits[i]] = angles[i];
@@ -94,7 +94,8 @@ static void place(const double *angles, const double *qubits, size_t n, unsigned
     }
 }
 
-/* |got - want| relative to want's largest component; got in our order, want in the files'. */
+/* |got - want| relative to the largest component of `want`; `got` is in the model's order, `want`
+ * in the file's. */
 static double distance(const struct setup *u, size_t n, const double *got, const double *want) {
     double most = 0, worst = 0;
     for (size_t i = 0; i < n; i++) most = fmax(most, fabs(want[i]));
@@ -108,12 +109,13 @@ static const struct qr_dense_options head[2] = {{.units = 8, .activation = QR_LI
 static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
                          enum qr_qcnn_variant variant, unsigned n_filters, size_t n_dense,
                          enum qr_precision precision) {
-    /* The bounds that the project promises: float32 2e-6 of the largest component, double 1e-12. */
+    /* The documented bounds: float32 2e-6 of the largest component, double 1e-12. */
     double bound = precision == QR_DOUBLE ? 1e-12 : 2e-6;
     char path[128];
     snprintf(path, sizeof path, "tests/golden/tfq/%s.json", file);
     struct qr_json *root = golden_load(path);
-    struct setup u = make(n_qubits, n_stages, variant, n_filters, head, n_dense, QR_MSE, precision);
+    struct setup u =
+        setup_new(n_qubits, n_stages, variant, n_filters, head, n_dense, QR_MSE, precision);
     size_t n_params = qr_model_n_params(u.m), n, k, per = 0;
     double *angles = golden_numbers(qr_json_get(root, "angles"), &n),
            *qubits = golden_numbers(qr_json_get(root, "qubits"), &k);
@@ -133,7 +135,7 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
     }
     CHECK(per == n_params, "%zu weights for %zu", per, n_params);
     for (size_t i = 0; i < n_params; i++) params[i] = weights[u.from_sorted[i]];
-    place(angles, qubits, n, n_qubits, x, rows);
+    place_angles(angles, qubits, n, n_qubits, x, rows);
     for (size_t i = 0; i < n; i++) y[i] = &labels[i];
     qr_model_prepare(u.s, params, NULL);
 
@@ -157,8 +159,8 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
         double off = distance(&u, n_params, g, want_g + i * n_params);
         CHECK(off <= bound, "%s: gradient of sample %zu off by %g", file, i, off);
         for (size_t j = 0; j < n_params; j++)
-            CHECK(fabs(g[j] - tfq_g[i * n_params + u.from_sorted[j]]) <= 1.5e-4, "%s: TFQ's own",
-                  file);
+            CHECK(fabs(g[j] - tfq_g[i * n_params + u.from_sorted[j]]) <= 1.5e-4,
+                  "%s: gradient of TFQ", file);
     }
     qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
     CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, n, NULL, sums, grad));
@@ -167,7 +169,7 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
     CHECK(off <= bound, "%s: gradient of the loss off by %g", file, off);
     CHECK(fabs(qr_model_mean(u.m, 0, sums, n) - loss) <= bound * 4 * fmax(1, loss), "%s: loss",
           file);
-    /* Parameters that no read-out sees: exact zeros. */
+    /* Parameters that no read-out depends on have exact zeros. */
     uint8_t zero_gradient[MOST_WEIGHTS];
     qr_model_zero_gradient(u.m, zero_gradient);
     size_t n_zero_gradient = 0;
@@ -178,7 +180,7 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
     CHECK(n_zero_gradient >= n_filters, "qconv20 at least");
     free(angles), free(qubits), free(labels), free(quantum), free(want_z), free(want_p),
         free(want_g), free(want_l), free(tfq_g);
-    drop(&u);
+    setup_free(&u);
     qr_json_free(root);
 }
 
@@ -194,7 +196,8 @@ static void check_training(const char *file, unsigned n_stages, enum qr_qcnn_var
     snprintf(path, sizeof path, "tests/golden/tfq/%s.json", file);
     struct qr_json *root = golden_load(path),
                    *data = golden_load("tests/golden/tfq/dataset_n8_seed2021.json");
-    struct setup u = make(QUBITS, n_stages, variant, n_filters, head, n_dense, QR_MSE, precision);
+    struct setup u =
+        setup_new(QUBITS, n_stages, variant, n_filters, head, n_dense, QR_MSE, precision);
     size_t n, n_params = qr_model_n_params(u.m), n_tensors = qr_model_n_tensors(u.m);
     struct qr_optimizer_tensor tensors[8] = {0};
     for (size_t i = 0; i < n_tensors; i++) tensors[i].n = qr_model_tensor(u.m, i)->n;
@@ -206,11 +209,11 @@ static void check_training(const char *file, unsigned n_stages, enum qr_qcnn_var
     const struct qr_json *exact = qr_json_get(root, "exact");
     double *losses = golden_numbers(qr_json_get(exact, "step_loss"), &n),
            *final = golden_numbers(qr_json_get(exact, "final_weights"), &n);
-    double *rights = golden_numbers(qr_json_get(exact, "step_sign_accuracy"), &n);
+    double *accuracies = golden_numbers(qr_json_get(exact, "step_sign_accuracy"), &n);
     double x[TRAIN * QUBITS], params[MOST_WEIGHTS], g[MOST_WEIGHTS], moments[2 * MOST_WEIGHTS],
         products[2];
     const double *rows[TRAIN], *y[TRAIN];
-    place(angles, qubits, TRAIN, QUBITS, x, rows);
+    place_angles(angles, qubits, TRAIN, QUBITS, x, rows);
     for (size_t i = 0; i < TRAIN; i++) y[i] = &labels[i];
     for (size_t i = 0; i < n_params; i++) params[i] = initial[u.from_sorted[i]];
     struct qr_optimizer_options adam = qr_optimizer_defaults(QR_ADAM);
@@ -226,31 +229,31 @@ static void check_training(const char *file, unsigned n_stages, enum qr_qcnn_var
         double loss = qr_model_mean(u.m, 0, sums, last - first);
         CHECK(fabs(loss - losses[t]) <= loss_bound, "%s: loss of step %d: %.17g for %.17g", file,
               (int)t, loss, losses[t]);
-        CHECK(fabs(qr_model_mean(u.m, 1, sums, last - first) - rights[t]) < 1e-9,
+        CHECK(fabs(qr_model_mean(u.m, 1, sums, last - first) - accuracies[t]) < 1e-9,
               "%s: accuracy of step %d", file, (int)t);
         for (size_t i = 0; i < n_params; i++)
             g[i] = qr_fixed_to_double(grad[i]) / (double)(last - first);
         qr_optimizer_apply(&adam, t, 0, n_params, tensors, n_tensors, g, params, moments, products);
     }
-    double *still, worst = 0;
-    size_t n_still;
+    double *fixed, worst = 0;
+    size_t n_fixed;
     for (size_t i = 0; i < n_params; i++)
         worst = fmax(worst, fabs(params[i] - final[u.from_sorted[i]]));
     CHECK(worst <= weight_bound, "%s: final weights off by %g", file, worst);
-    still = golden_numbers(qr_json_get(root, "zero_gradient_weight_indices"), &n_still);
-    for (size_t k = 0; k < n_still; k++)
+    fixed = golden_numbers(qr_json_get(root, "zero_gradient_weight_indices"), &n_fixed);
+    for (size_t k = 0; k < n_fixed; k++)
         for (size_t i = 0; i < n_params; i++)
-            if (u.from_sorted[i] == (size_t)still[k])
+            if (u.from_sorted[i] == (size_t)fixed[k])
                 CHECK(params[i] == initial[u.from_sorted[i]], "%s: weight %zu moved", file, i);
     free(angles), free(qubits), free(labels), free(initial), free(losses), free(final),
-        free(rights), free(still);
-    drop(&u);
+        free(accuracies), free(fixed);
+    setup_free(&u);
     qr_json_free(root);
     qr_json_free(data);
 }
 
-/* Every plan of the head in double, by the differences (8 (f(h) - f(-h)) - f(2h) + f(-2h)) / 12 h
- * with h = 2^-10: truncation h^4 / 30 f^(5) is below 1e-8 (a symbol turns by a few half-turns,
+/* Every plan of the head in double, against the differences (8 (f(h) - f(-h)) - f(2h) + f(-2h)) /
+ * 12 h with h = 2^-10: truncation h^4 / 30 f^(5) is below 1e-8 (a symbol turns by a few half-turns,
  * f^(5) < 2e5), rounding of the states 1e-13 / h below 1e-9. */
 static void test_heads(void) {
     static const struct {
@@ -280,8 +283,8 @@ static void test_heads(void) {
     };
     enum { QUBITS = 4, SAMPLES = 3 };
     for (size_t t = 0; t < COUNT(cases); t++) {
-        struct setup u = make(QUBITS, 1, QR_QCNN_NOTEBOOK, cases[t].n_filters, cases[t].dense,
-                              cases[t].n_dense, cases[t].loss, QR_DOUBLE);
+        struct setup u = setup_new(QUBITS, 1, QR_QCNN_NOTEBOOK, cases[t].n_filters, cases[t].dense,
+                                   cases[t].n_dense, cases[t].loss, QR_DOUBLE);
         size_t n_params = qr_model_n_params(u.m), k = qr_model_n_outputs(u.m);
         double params[MOST_WEIGHTS], x[SAMPLES * QUBITS], label[SAMPLES * 4] = {0};
         const double *rows[SAMPLES], *y[SAMPLES];
@@ -314,23 +317,23 @@ static void test_heads(void) {
             worst = fmax(worst, fabs(sum / (12 * h) - qr_fixed_to_double(grad[i])));
         }
         CHECK(worst < 2e-8, "case %zu: %g", t, worst);
-        /* A bad sample adds nothing, whichever filter meets it. */
+        /* A sample with a NaN adds nothing, whichever filter evaluates it. */
         x[QUBITS] = NAN;
         qr_model_prepare(u.s, params, NULL);
         CHECK(!qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, NULL, sums, apart) &&
               memcmp(apart, grad, sizeof grad) == 0);
-        drop(&u);
+        setup_free(&u);
     }
 }
 
-/* Large circuits share one workspace between filters: two filters with the same weights and the
- * same place in the head have the same gradient to the bit, though one of them went forward twice.
- * And no table and no pool shows in any integer. */
+/* Large circuits share one workspace between filters: two filters with the same weights in circuit
+ * and head have the same gradient to the bit, although one runs its forward pass twice. Kernel
+ * table and pool change no integer. */
 static void test_same_bits(void) {
     static const struct qr_dense_options mixed[2] = {{.units = 2, .activation = QR_TANH},
                                                      {.units = 1, .activation = QR_LINEAR}};
     struct qr_pool *pool = qr_pool_new(2);
-    /* 2: large, and so planned that each micro-batch has a small workspace */
+    /* 2: large, but planned so that each micro-batch has a small workspace */
     for (int large = 0; large < 3; large++) {
         engine = large == 1 ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO;
         for (int affine = 0; affine < 2; affine++) {
@@ -340,8 +343,8 @@ static void test_same_bits(void) {
             for (int table = 0; table < QR_ISAS; table++) {
                 if (!qr_isa_available((enum qr_isa)table)) continue;
                 isa = (enum qr_isa)table;
-                struct setup u = make(n_qubits, large ? 0 : 1, QR_QCNN_NOTEBOOK, 2,
-                                      affine ? head : mixed, 2, QR_MSE, QR_SINGLE);
+                struct setup u = setup_new(n_qubits, large ? 0 : 1, QR_QCNN_NOTEBOOK, 2,
+                                           affine ? head : mixed, 2, QR_MSE, QR_SINGLE);
                 CHECK(qr_model_micro_batches_in_parallel(u.m) == (large != 1));
                 size_t n_theta = qr_model_tensor(u.m, 0)->n, each = qr_model_n_readouts(u.m) / 2;
                 const struct qr_model_tensor *kernel = qr_model_tensor(u.m, 2);
@@ -369,7 +372,7 @@ static void test_same_bits(void) {
                               memcmp(first_sums, sums, sizeof sums) == 0,
                           "large %d affine %d %s pool %d", large, affine, qr_isa_name(isa), pooled);
                 }
-                drop(&u);
+                setup_free(&u);
             }
         }
     }
@@ -378,18 +381,18 @@ static void test_same_bits(void) {
     qr_pool_free(pool);
 }
 
-/* Threads can share a state from 15 qubits on; up to 14 each has micro-batches of its own. */
+/* Threads share a state from 15 qubits on; up to 14 each thread has its own micro-batches. */
 static void test_threads_of_a_state(void) {
     engine = QR_ENGINE_STATEVECTOR;
     for (unsigned n = 12; n <= 16; n += 2) {
-        struct setup u = make(n, 0, QR_QCNN_NOTEBOOK, 2, head, 2, QR_MSE, QR_SINGLE);
+        struct setup u = setup_new(n, 0, QR_QCNN_NOTEBOOK, 2, head, 2, QR_MSE, QR_SINGLE);
         CHECK(qr_model_micro_batches_in_parallel(u.m) == (n <= 14), "%u qubits", n);
-        drop(&u);
+        setup_free(&u);
     }
     engine = QR_ENGINE_AUTO;
 }
 
-/* Blocks on threads of their own, whose slices threads with nothing left take too: the integers of
+/* Blocks run on threads of their own, and idle threads take their slices: the integers are those of
  * one thread. */
 struct shared {
     struct setup u[3];
@@ -402,7 +405,7 @@ static void shared_block(void *ctx, size_t i, unsigned worker) {
     struct shared *b = ctx;
     static const double label = 1;
     const double *x = b->x[i], *y = &label;
-    /* the numbers of a state are read by all, a workspace is one thread's */
+    /* All threads read one state; each has its own workspace. */
     if (!qr_model_micro_batch(b->u[0].s, b->u[worker].w, b->pool, &x, &y, 1, NULL, b->sums[worker],
                               b->grad[worker]))
         atomic_fetch_add(&b->bad, 1);
@@ -412,7 +415,7 @@ static void test_blocks_share_slices(void) {
     for (unsigned threads = 1; threads <= 3; threads++) {
         struct shared b = {.pool = qr_pool_new(threads)};
         for (int k = 0; k < 3; k++) {
-            b.u[k] = make(20, 1, QR_QCNN_NOTEBOOK, 1, head, 2, QR_MSE, QR_SINGLE);
+            b.u[k] = setup_new(20, 1, QR_QCNN_NOTEBOOK, 1, head, 2, QR_MSE, QR_SINGLE);
             if (!k) continue;
             qr_model_workspace_free(b.u[k].w);
             struct qr_err err;
@@ -436,13 +439,14 @@ static void test_blocks_share_slices(void) {
         if (threads == 1) memcpy(first, all, sizeof all);
         CHECK(memcmp(first, all, sizeof all) == 0 && all[0] != 0 && all[3] != 0, "%u threads",
               threads);
-        for (int k = 3; k-- > 0;) drop(&b.u[k]); /* the first has the model of all */
+        /* The first one's model is that of all workspaces. */
+        for (int k = 3; k-- > 0;) setup_free(&b.u[k]);
         qr_pool_free(b.pool);
     }
 }
 
 static void test_tensors(void) {
-    struct setup u = make(8, 1, QR_QCNN_RESEARCH, 3, head, 2, QR_MSE, QR_SINGLE);
+    struct setup u = setup_new(8, 1, QR_QCNN_RESEARCH, 3, head, 2, QR_MSE, QR_SINGLE);
     CHECK(strcmp(qr_model_tensor(u.m, 0)->name, "pqc/parameters") == 0 &&
           strcmp(qr_model_tensor(u.m, 2)->name, "pqc_2/parameters") == 0);
     CHECK(strcmp(qr_model_tensor(u.m, 3)->name, "dense/kernel") == 0 &&
@@ -453,7 +457,7 @@ static void test_tensors(void) {
     qr_model_init(u.m, 1, params);
     for (size_t i = 0; i < 60; i++) CHECK(params[i] >= 0 && params[i] < 6.2831853071795872);
     CHECK(params[0] != params[20]);
-    drop(&u);
+    setup_free(&u);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* Observables that a model watches beside its read-outs: their values are means of expectation
- * values, and they move nothing else. */
+/* Observables watched beside the read-outs: their values are means of expectation values, and
+ * watching changes no other result. */
 #include <math.h>
 
 #include "circuit/qcnn.h"
@@ -15,8 +15,8 @@ static void must(enum qr_code code, const struct qr_err *err) {
     exit(1);
 }
 
-/* What is watched: two observables of a layer with two filters, before a dense one; two
- * micro-batches of the same samples, so that the means are one's. */
+/* Two watched observables of a layer with two filters, before a dense layer. Two micro-batches of
+ * the same samples have the means of one. */
 enum { WATCHED = 2, W_QUBITS = 4, W_SAMPLES = 5 };
 struct watching {
     double grad[MOST_WEIGHTS], value[1 + 1 + WATCHED], readouts[W_SAMPLES * 2 * WATCHED];
@@ -24,7 +24,7 @@ struct watching {
     char val_name[64];
 };
 
-/* The same model, with these read-outs, watching these. */
+/* Evaluates the model with the read-outs `z`, watching `watched`. */
 static struct watching watching(const struct qr_circuit *c, const struct qr_observable *z,
                                 const struct qr_observable *watched, size_t n_watched) {
     static char first[] = "magnetisation", second[] = "energy";
@@ -77,8 +77,8 @@ static struct watching watching(const struct qr_circuit *c, const struct qr_obse
     return ret;
 }
 
-/* It moves no bit of loss, metrics and gradient; its values are the means, over samples and
- * filters, of the same observables as read-outs. */
+/* Watching changes no bit of loss, metrics and gradient. The values are the means over samples and
+ * filters of the same observables as read-outs. */
 static void test_watch(void) {
     static const char *const texts[2 * WATCHED] = {"Z0", "Z3", "X0 Y1 + 0.5*Z2", "Z1 Z2 - 2"};
     struct qr_err err;
@@ -107,7 +107,7 @@ static void test_watch(void) {
     qr_circuit_free(c);
 }
 
-/* Each layer's observables are its own: the second of two reads what it watches, and both watch. */
+/* Two layers watch different observables; those of the second are its read-outs too. */
 static void test_two_watch(void) {
     static char names[3][2] = {"a", "b", "c"};
     static char *const first[] = {names[0]}, *const second[] = {names[1], names[2]};
