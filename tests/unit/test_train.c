@@ -1,5 +1,5 @@
-/* The step loop with a group of one: against a plain float64 re-computation, over threads, with
- * poison, early stopping and a count of allocations. */
+/* The step loop with a group of one: against a plain float64 re-computation, with several threads,
+ * numbers that are not finite, early stopping and a count of allocations. */
 #include <math.h>
 #include <stdatomic.h>
 
@@ -89,33 +89,33 @@ static struct qr_train_options options(struct fixture *f) {
     "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"        \
     "\"optimizer\":{\"name\":\"spsa\",\"learning_rate\":0.02}"
 
-/* Loss and gradient of a batch; or the losses at two points, and what follows from them. */
-static double of_batch(const struct fixture *f, uint64_t step, const double *w,
-                       const size_t *sample, size_t m, double *grad) {
+/* Loss and gradient of a batch; with SPSA the estimate from the losses at two points. */
+static double batch_gradient(const struct fixture *f, uint64_t step, const double *w,
+                             const size_t *sample, size_t m, double *grad) {
     const struct qr_optimizer_options *o = &f->job->train.optimizer;
     size_t k = qr_model_n_params(f->model);
     struct qr_err err = {0};
     double loss[2], plus[256], minus[256], unused[256];
-    uint8_t still[256];
+    uint8_t fixed[256];
     if (o->kind != QR_SPSA) {
         CHECK(qr_loss_gradient(f->model, w, &f->data, sample, m, NULL, loss, grad, &err) == QR_OK,
               "%s", err.msg);
         return loss[0];
     }
-    qr_model_zero_gradient(f->model, still);
-    qr_optimizer_points(o, f->job->seed, step, k, still, w, plus, minus);
+    qr_model_zero_gradient(f->model, fixed);
+    qr_optimizer_points(o, f->job->seed, step, k, fixed, w, plus, minus);
     for (int i = 0; i < 2; i++)
         CHECK(qr_loss_gradient(f->model, i ? minus : plus, &f->data, sample, m, NULL, &loss[i],
                                unused, &err) == QR_OK,
               "%s", err.msg);
-    qr_optimizer_estimate(o, f->job->seed, step, k, still, loss[0] - loss[1], grad);
-    double there = qr_model_penalty(f->model, plus) + qr_model_penalty(f->model, minus);
-    return (loss[0] + loss[1] - there) / 2 + qr_model_penalty(f->model, w);
+    qr_optimizer_estimate(o, f->job->seed, step, k, fixed, loss[0] - loss[1], grad);
+    double penalties = qr_model_penalty(f->model, plus) + qr_model_penalty(f->model, minus);
+    return (loss[0] + loss[1] - penalties) / 2 + qr_model_penalty(f->model, w);
 }
 
 /* The same training in plain float64, from qr_loss_gradient and the data alone: checks order,
  * batches, means and the update. */
-static void by_hand(struct fixture *f, double *w, double *ret_loss, double *ret_last) {
+static void train_by_hand(struct fixture *f, double *w, double *ret_loss, double *ret_last) {
     size_t n = f->data.n_train, k = qr_model_n_params(f->model), batch = f->job->train.batch_size,
            sample[64];
     double grad[256], sum = 0;
@@ -129,7 +129,7 @@ static void by_hand(struct fixture *f, double *w, double *ret_loss, double *ret_
         for (size_t at = 0; at < n; at += batch) {
             size_t m = n - at < batch ? n - at : batch;
             for (size_t i = 0; i < m; i++) sample[i] = o.index[at + i];
-            *ret_last = of_batch(f, step, w, sample, m, grad);
+            *ret_last = batch_gradient(f, step, w, sample, m, grad);
             sum += *ret_last * (double)m;
             double rate = qr_learning_rate_at(&f->job->train.optimizer, step++);
             for (size_t i = 0; i < k; i++) w[i] -= rate * grad[i];
@@ -140,7 +140,7 @@ static void by_hand(struct fixture *f, double *w, double *ret_loss, double *ret_
 }
 
 /* Final loss of the validation samples, by qr_evaluate. */
-static double validation(const struct fixture *f, const double *w) {
+static double validation_loss(const struct fixture *f, const double *w) {
     size_t sample[64], n = f->data.n_samples - f->data.n_train;
     double means[8];
     struct qr_err err = {0};
@@ -167,32 +167,32 @@ static void test_against_hand(const char *text) {
     o.observer.ctx = &line;
     o.observer.step = keep_loss;
     CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
-    by_hand(&f, w, &loss, &last);
+    train_by_hand(&f, w, &loss, &last);
     CHECK(fabs(line - last) < 1e-13, "%g %g", line, last);
     double worst = 0;
     for (size_t i = 0; i < qr_model_n_params(f.model); i++)
         worst = fmax(worst, fabs(w[i] - r.params[i]));
-    /* both sum the same 28 samples a step in float64, differently grouped: 12 steps of rounding
-     * at 2^-53 */
+    /* Both sum the same 28 samples a step in float64, differently grouped: 12 steps of rounding at
+     * 2^-53. */
     CHECK(worst < 1e-13, "%g", worst);
     CHECK(fabs(loss - r.loss) < 1e-13 && r.steps == 12 && r.epochs == 3 && r.has_val &&
               r.n_metrics == 2,
           "%g %g", loss, r.loss);
     CHECK(strcmp(r.metrics[0].name, "accuracy") == 0 &&
           strcmp(r.metrics[1].name, "val_accuracy") == 0);
-    CHECK(fabs(r.val_loss - validation(&f, r.params)) < 1e-13, "%g", r.val_loss);
+    CHECK(fabs(r.val_loss - validation_loss(&f, r.params)) < 1e-13, "%g", r.val_loss);
     free(r.params);
     teardown(&f);
 }
 
-/* ---- values by names of the job's ---- */
+/* ---- train.log ---- */
 
 struct logged_run {
     unsigned steps, evals;
-    double loss, gap, speed; /* last of them: an epoch's training loss, what was logged */
+    double loss, gap, speed; /* last of each: an epoch's training loss and logged values */
 };
 
-static double logged(const struct qr_step_line *line, const char *name) {
+static double logged_value(const struct qr_step_line *line, const char *name) {
     for (size_t i = 0; i < line->n_logged; i++)
         if (strcmp(line->logged[i].name, name) == 0) return line->logged[i].value;
     return -1;
@@ -212,20 +212,20 @@ static enum qr_code keep_logged(void *ctx, bool leader, const struct qr_step_lin
     CHECK(line->n_logged == (line->eval ? 2 : 3), "%zu", line->n_logged);
     if (line->eval) {
         r->evals++;
-        r->gap = logged(line, "gap");
+        r->gap = logged_value(line, "gap");
         CHECK(r->gap == line->loss - detail->running[0].value, "%g", r->gap);
-        CHECK(logged(line, "shares") == line->metrics[0].value - detail->running[1].value);
+        CHECK(logged_value(line, "shares") == line->metrics[0].value - detail->running[1].value);
         return QR_OK;
     }
     r->steps++;
-    r->speed = logged(line, "speed");
-    /* every schedule's first steps: the rate of this step, not of the next one */
+    r->speed = logged_value(line, "speed");
+    /* The rate is that of this step, not of the next one. */
     double rate = 0.1 * pow(0.5, (double)(line->step - 1));
     double norm = norm_of(detail->gradient, 24);
     CHECK(fabs(r->speed - rate * norm) < 1e-14, "step %d: %.17g, not %.17g", (int)line->step,
           r->speed, rate * norm);
-    CHECK(logged(line, "place") == place, "%g, not %g", logged(line, "place"), place);
-    CHECK(isnan(logged(line, "none")));
+    CHECK(logged_value(line, "place") == place, "%g, not %g", logged_value(line, "place"), place);
+    CHECK(isnan(logged_value(line, "none")));
     return QR_OK;
 }
 
@@ -249,14 +249,14 @@ static void test_logged(void) {
     o.observer.step = keep_logged;
     CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
     CHECK(seen.steps == 12 && seen.evals == 3);
-    /* the result has the last ones, behind the metrics */
+    /* The result has the last values, after the metrics. */
     CHECK(r.n_metrics == 7, "%zu", r.n_metrics);
     for (size_t i = 2; i < r.n_metrics; i++) {
         if (strcmp(r.metrics[i].name, "gap") == 0)
             CHECK(r.metrics[i].value == seen.gap && seen.gap == r.val_loss - r.loss);
         if (strcmp(r.metrics[i].name, "speed") == 0) CHECK(r.metrics[i].value == seen.speed);
     }
-    /* and /metrics */
+    /* So has /metrics. */
     char name[QR_VALUE_NAME_BYTES];
     double value;
     bool shown = false;
@@ -297,17 +297,17 @@ static void test_threads(const char *text) {
     }
 }
 
-static void test_poison(const char *text) {
+static void test_bad_numbers(const char *text) {
     struct fixture f;
     setup(&f, text, 1);
     struct qr_train_options o = options(&f);
     struct qr_train_result r = {0};
     struct qr_err err = {0};
-    f.data.y[11] = 1e30; /* the loss leaves 2^40 */
+    f.data.y[11] = 1e30; /* the loss exceeds 2^40 */
     CHECK(qr_train_run(&o, &r, &err) == QR_OUT_OF_RANGE && r.params == NULL);
     CHECK(strstr(err.msg, "sample 11 ") && strstr(err.msg, "training batch"), "%s", err.msg);
     f.data.y[11] = 1;
-    f.data.y[30] = 1e30; /* the third of validation */
+    f.data.y[30] = 1e30; /* the third validation sample */
     CHECK(qr_train_run(&o, &r, &err) == QR_OUT_OF_RANGE);
     CHECK(strstr(err.msg, "sample 30 ") && strstr(err.msg, "validation batch"), "%s", err.msg);
     teardown(&f);
@@ -320,8 +320,8 @@ struct seen {
     double before[256];
 };
 
-/* The read-outs of the line's samples at the weights before it (an evaluation changes none),
- * counted by the buckets' edges. */
+/* Counts the read-outs of the line's samples by bucket, at the weights before the line (an
+ * evaluation does not change them). */
 static void check_readouts(const struct seen *s, const struct qr_step_line *line,
                            const struct qr_step_detail *detail) {
     const struct fixture *f = s->f;
@@ -347,8 +347,8 @@ static void check_readouts(const struct seen *s, const struct qr_step_line *line
     CHECK(sum == n * n_readouts);
 }
 
-/* One step and one evaluation an epoch: the weights reported with a line are those that it speaks
- * of, the gradient is the one at the weights before. */
+/* One step and one evaluation an epoch: an evaluation reports the weights that it evaluated, a step
+ * the gradient at the weights before it. */
 static void check_detail(struct seen *s, const struct qr_step_line *line,
                          const struct qr_step_detail *detail) {
     const struct fixture *f = s->f;
@@ -363,7 +363,7 @@ static void check_detail(struct seen *s, const struct qr_step_line *line,
                           &err) == QR_OK &&
                   means[0] == line->loss,
               "%s", err.msg);
-        /* one step an epoch: its mean is the step's */
+        /* With one step an epoch, the epoch's mean is the step's loss. */
         CHECK(detail->n_running == 1 && detail->running[0].value == s->lines[s->n - 2].loss);
         check_readouts(s, line, detail);
         memcpy(s->before, detail->weights, k * sizeof *s->before);
@@ -375,12 +375,12 @@ static void check_detail(struct seen *s, const struct qr_step_line *line,
               QR_OK,
           "%s", err.msg);
     for (size_t i = 0; i < k; i++) worst = fmax(worst, fabs(grad[i] - detail->gradient[i]));
-    /* 28 samples summed in another grouping, float64 */
+    /* 28 samples, summed in float64 in another grouping. */
     CHECK(worst < 1e-13, "step %llu: %g", (unsigned long long)line->step, worst);
 }
 
-static enum qr_code keep(void *ctx, bool leader, const struct qr_step_line *line,
-                         const struct qr_step_detail *detail, struct qr_err *err) {
+static enum qr_code keep_line(void *ctx, bool leader, const struct qr_step_line *line,
+                              const struct qr_step_detail *detail, struct qr_err *err) {
     (void)err;
     struct seen *s = ctx;
     CHECK(leader);
@@ -400,9 +400,9 @@ static void test_lines_and_early_stopping(void) {
     struct qr_train_options o = options(&f);
     struct qr_train_result r = {0};
     struct qr_err err = {0};
-    o.observer = (struct qr_train_observer){.ctx = &seen, .step = keep};
+    o.observer = (struct qr_train_observer){.ctx = &seen, .step = keep_line};
     CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
-    /* one step and one evaluation an epoch, every one reported, in order */
+    /* One step and one evaluation an epoch, each reported, in order. */
     CHECK(seen.n == 2 * r.epochs && r.steps == r.epochs, "%zu lines, %llu epochs", seen.n,
           (unsigned long long)r.epochs);
     size_t best = 0;
@@ -413,8 +413,8 @@ static void test_lines_and_early_stopping(void) {
               seen.lines[2 * e + 1].samples == 12);
         if (seen.lines[2 * e + 1].loss < seen.lines[2 * best + 1].loss) best = e;
     }
-    /* a learning rate of 2 diverges: it must stop two epochs after its best one, and give the best
-     * weights back */
+    /* A learning rate of 2 diverges: training must stop two epochs after the best one and restore
+     * its weights. */
     CHECK(r.stopped_early && r.epochs == best + 3, "best %zu of %llu", best,
           (unsigned long long)r.epochs);
     size_t sample[12];
@@ -424,7 +424,7 @@ static void test_lines_and_early_stopping(void) {
           QR_OK);
     CHECK(means[0] == seen.lines[2 * best + 1].loss, "%.17g %.17g", means[0],
           seen.lines[2 * best + 1].loss);
-    /* and all that the result says is of that epoch: its training too */
+    /* All values of the result are of that epoch, also those of its training. */
     CHECK(r.restored && r.best_epoch == best + 1 && r.best == means[0] && r.val_loss == means[0],
           "%.17g %.17g", r.val_loss, means[0]);
     CHECK(r.loss == seen.lines[2 * best].loss, "%.17g %.17g", r.loss, seen.lines[2 * best].loss);
@@ -446,8 +446,8 @@ static void keep_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_ba
     s->gap[s->n - 1] = n > 1 ? values[1].value - values[0].value : 0;
 }
 
-/* Early stopping by what an epoch ends with: the training loss, with and without validation, and
- * what train.log makes of it. It stops two epochs after the best one, whose weights it gives. */
+/* Early stopping by values at an epoch's end: the training loss, with and without validation, and
+ * values of train.log. Training stops two epochs after the best one and restores its weights. */
 static void test_monitors(void) {
     static const struct {
         const char *monitor, *log;
@@ -477,7 +477,7 @@ static void test_monitors(void) {
             if (value[e] < value[best]) best = e;
         CHECK(r.stopped_early && r.epochs == best + 3 && seen.n == r.epochs,
               "row %zu: best %zu of %llu", i, best, (unsigned long long)r.epochs);
-        /* the result has that epoch's */
+        /* The result has the values of that epoch. */
         double times = strcmp(rows[i].monitor, "x") == 0 ? 2 : 1;
         CHECK(r.restored && r.best_epoch == best + 1 && r.best == times * value[best] &&
               r.loss == seen.loss[best]);
@@ -510,7 +510,7 @@ static void check_no_allocation(const char *job) {
     o.observer = (struct qr_train_observer){.progress = count_from_first_batch};
     atomic_store(&counting, true);
     free(malloc(1));
-    CHECK(atomic_load(&n_allocations) == 1); /* the counter counts */
+    CHECK(atomic_load(&n_allocations) == 1); /* the counter works */
     atomic_store(&counting, false);
     atomic_store(&n_allocations, 0);
     CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
@@ -546,8 +546,8 @@ static enum qr_code count_line(void *ctx, bool leader, const struct qr_step_line
     return QR_OK;
 }
 
-/* What is evaluated elsewhere: the same steps, state and weights, without the evaluations. */
-static void test_evaluated_elsewhere(void) {
+/* With "evaluate": false the steps, state and weights are the same, without evaluations. */
+static void test_without_evaluation(void) {
     static const char *const jobs[] = {QCNN(SGD "}"), QCNN(SGD ",\"evaluate\":false}"),
                                        QCNN(SPSA "}"), QCNN(SPSA ",\"evaluate\":false}")};
     struct qr_train_result r[4] = {{0}};
@@ -592,11 +592,11 @@ int main(void) {
                                 SPSA "}"));
     test_threads(QCNN(SGD "}"));
     test_threads(QCNN(SPSA "}"));
-    test_poison(QCNN(SGD "}"));
-    test_poison(QCNN(SPSA "}"));
+    test_bad_numbers(QCNN(SGD "}"));
+    test_bad_numbers(QCNN(SPSA "}"));
     test_lines_and_early_stopping();
     test_monitors();
-    test_evaluated_elsewhere();
+    test_without_evaluation();
     test_logged();
     test_logged_without_evaluation();
     test_no_allocation();

@@ -1,5 +1,5 @@
-/* Whole workers that are killed, leave and join while they train: the digest and steps.jsonl are
- * those of one worker that nobody disturbed. */
+/* Whole workers are killed, leave and join while they train: the digest and steps.jsonl are those
+ * of one undisturbed worker. */
 #include "tests/ring_undisturbed.h"
 
 #include "base/counter.h"
@@ -31,7 +31,7 @@ static const char *job = JOB(6, ADAM);
                                                               "tolerance\":1e-12,\"loss_"          \
                                                               "tolerance\":0}}}"
 
-static void test_nobody_disturbed(void) {
+static void test_undisturbed(void) {
     for (uint32_t n = 2; n <= 4; n++) {
         struct ring r;
         ring_init(&r, job, n);
@@ -42,18 +42,18 @@ static void test_nobody_disturbed(void) {
     }
 }
 
-/* One of the workers dies at its k-th operation on the data link: at any point of a step, of a
- * forming ring, or of the end. */
+/* One worker is killed at its k-th operation on the data link: at any point of a step, of a forming
+ * ring, or of the end. */
 static void test_killed_anywhere(void) {
     for (unsigned k = 0; k < 24; k++) {
         struct ring r;
         char what[64];
         ring_init(&r, job, 2 + k % 3);
-        uint32_t who = k / 3 % r.n;
+        uint32_t member = k / 3 % r.n;
         r.wish = (enum qr_allreduce)(k / 2 % 4);
-        r.worker[who].fuse = (long)(2 + k * k / 4 + k);
-        snprintf(what, sizeof what, "worker %u of %u killed at operation %ld", who, r.n,
-                 r.worker[who].fuse);
+        r.worker[member].fuse = (long)(2 + k * k / 4 + k);
+        snprintf(what, sizeof what, "worker %u of %u killed at operation %ld", member, r.n,
+                 r.worker[member].fuse);
         ring_run(&r);
         check_ring(&r, what);
         ring_fini(&r);
@@ -64,130 +64,135 @@ static void test_killed_anywhere(void) {
 
 struct plan {
     enum ring_event event;
-    uint64_t step;      /* of RING_STEP */
-    uint32_t who, whom; /* at whose event; who is killed (who) or asked to stop (whom) */
+    uint64_t step; /* of RING_STEP */
+    /* Worker of the event, which is killed unless `leaver` is asked to stop. */
+    uint32_t member, leaver;
     bool leaves;
     atomic_bool over;
 };
-static void follow(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
+static void run_plan(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
     struct plan *p = w->ring->ctx;
-    if (e != p->event || w->index != p->who || (line && line->step != p->step) ||
+    if (e != p->event || w->index != p->member || (line && line->step != p->step) ||
         atomic_exchange(&p->over, true))
         return;
-    if (p->leaves) qr_group_interrupt(w->ring->worker[p->whom].group);
+    if (p->leaves) qr_group_interrupt(w->ring->worker[p->leaver].group);
     else ring_kill(w);
 }
-static const char *const event_names[] = {"it has joined", "a step is reported", "it is to write",
+static const char *const event_names[] = {"it joins", "it reports a step", "it starts to write",
                                           "it has written"};
 
-/* At named points: the leader and another one; before and after what the world sees. */
+/* At named points, the leader and another worker: before and after each visible effect. */
 static void test_killed_at(void) {
     for (unsigned e = RING_JOINED; e <= RING_WROTE; e++)
-        for (uint32_t who = 0; who < 3; who += 2) {
-            if (e == RING_WROTE && who != 0) continue;
-            struct plan plan = {.event = (enum ring_event)e, .step = 7, .who = who};
+        for (uint32_t member = 0; member < 3; member += 2) {
+            if (e == RING_WROTE && member != 0) continue;
+            struct plan plan = {.event = (enum ring_event)e, .step = 7, .member = member};
             struct ring r;
             char what[64];
             ring_init(&r, job, 3);
-            r.on = follow;
+            r.on = run_plan;
             r.ctx = &plan;
-            snprintf(what, sizeof what, "worker %u killed when %s", who, event_names[e]);
+            snprintf(what, sizeof what, "worker %u killed when %s", member, event_names[e]);
             ring_run(&r);
-            CHECK(atomic_load(&plan.over), "%s: never", what);
+            CHECK(atomic_load(&plan.over), "%s: never happened", what);
             check_ring(&r, what);
             ring_fini(&r);
         }
 }
 
 static void test_leaves(void) {
-    for (uint32_t who = 0; who < 3; who++) {
-        struct plan plan = {.event = RING_STEP, .step = 5, .who = 1, .whom = who, .leaves = true};
+    for (uint32_t member = 0; member < 3; member++) {
+        struct plan plan = {
+            .event = RING_STEP, .step = 5, .member = 1, .leaver = member, .leaves = true};
         struct ring r;
         ring_init(&r, job, 3);
-        r.on = follow;
+        r.on = run_plan;
         r.ctx = &plan;
         ring_run(&r);
-        CHECK(r.worker[who].code == QR_CANCELLED, "worker %u: %s", who, r.worker[who].err.msg);
-        atomic_store(&r.worker[who].killed, true); /* not to be looked at */
+        CHECK(r.worker[member].code == QR_CANCELLED, "worker %u: %s", member,
+              r.worker[member].err.msg);
+        atomic_store(&r.worker[member].killed, true); /* excluded from check_ring */
         check_ring(&r, "one leaves");
         ring_fini(&r);
     }
 }
 
-/* In the first step a micro-batch takes 120 ms. Worker `who` is asked to stop in its first or
- * second; `also` too. in_flight_ns: its second takes so much longer. */
+/* In the first step a micro-batch takes 120 ms. Workers `member` and `also` are asked to stop in
+ * their first one, or with in_flight_ns in their second one, which then takes that much longer. */
 struct drain {
-    uint32_t who, also;
+    uint32_t member, also;
     int64_t in_flight_ns;
 };
-static void begin_slow(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
+static void slow_down(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
     (void)line;
-    /* the first step is shared out equally */
+    /* The first step is distributed equally. */
     w->slow = e == RING_JOINED && w->view.n_members == w->ring->n;
 }
-static void ask(struct ring_worker *w, unsigned n) {
+static void ask_to_stop(struct ring_worker *w, unsigned n) {
     struct drain *d = w->ring->ctx;
-    if ((w->index != d->who && w->index != d->also) || n < (d->in_flight_ns ? 8 : 7)) return;
+    if ((w->index != d->member && w->index != d->also) || n < (d->in_flight_ns ? 8 : 7)) return;
     w->slow = false;
     qr_group_interrupt(w->group);
     ring_pause(d->in_flight_ns);
 }
 
-/* What a leaver has computed of the step is computed again by the others. */
+/* The others compute again what a leaver has computed of the step. */
 static void test_leaves_in_a_step(void) {
     for (uint32_t k = 0; k < 6; k++) {
         struct drain d = {
-            .who = k % 3, .also = k == 4 ? 2 : k % 3, .in_flight_ns = k == 5 ? 700 * QR_MS : 0};
+            .member = k % 3, .also = k == 4 ? 2 : k % 3, .in_flight_ns = k == 5 ? 700 * QR_MS : 0};
         struct ring r;
         char what[96];
         ring_init(&r, job, k == 3 ? 2 : 3);
-        r.on = begin_slow;
-        r.looked = ask;
+        r.on = slow_down;
+        r.looked = ask_to_stop;
         r.look_ns = 60 * QR_MS;
         r.ctx = &d;
         int64_t micro_batches = qr_counter_value(QR_MICRO_BATCHES);
         ring_run(&r);
         micro_batches = qr_counter_value(QR_MICRO_BATCHES) - micro_batches;
-        snprintf(what, sizeof what, "workers %u and %u of %u leave in a step%s", d.who, d.also, r.n,
-                 d.in_flight_ns ? ", with a long micro-batch in flight" : "");
+        snprintf(what, sizeof what, "workers %u and %u of %u leave in a step%s", d.member, d.also,
+                 r.n, d.in_flight_ns ? ", with a long micro-batch in flight" : "");
         CHECK(micro_batches > n_micro_batches,
               "%s: %lld micro-batches were computed, not over %lld", what, (long long)micro_batches,
               (long long)n_micro_batches);
         for (uint32_t i = 0; i < r.n; i++) {
-            if (i != d.who && i != d.also) continue;
+            if (i != d.member && i != d.also) continue;
             CHECK(r.worker[i].code == QR_CANCELLED, "%s: %s", what, r.worker[i].err.msg);
-            atomic_store(&r.worker[i].killed, true); /* not to be looked at */
+            atomic_store(&r.worker[i].killed, true); /* excluded from check_ring */
         }
         check_ring(&r, what);
         ring_fini(&r);
     }
 }
 
-/* Killed and started again, also as the leader, also twice; and one that comes late. */
+/* Killed and restarted, also as the leader; and a worker that starts late. */
 static void test_joins(void) {
-    for (uint32_t who = 0; who < 3; who++) {
+    for (uint32_t member = 0; member < 3; member++) {
         struct ring r;
         ring_init(&r, job, 3);
         r.step_ns = 4 * QR_MS;
-        r.worker[who].fuse = 30 + 20 * who;
-        r.worker[who].again_ns = 10 * QR_MS;
-        r.form_ns = 300 * QR_MS; /* the others do not wait for who comes late */
-        if (who == 2) r.worker[1].start_ns = 350 * QR_MS;
+        r.worker[member].fuse = 30 + 20 * member;
+        r.worker[member].again_ns = 10 * QR_MS;
+        r.form_ns = 300 * QR_MS; /* the others do not wait for the late worker */
+        if (member == 2) r.worker[1].start_ns = 350 * QR_MS;
         ring_run(&r);
-        CHECK(r.worker[who].lives == 2, "worker %u lived %u times", who, r.worker[who].lives);
-        check_ring(&r, "killed and started again");
+        CHECK(r.worker[member].lives == 2, "worker %u started %u times", member,
+              r.worker[member].lives);
+        check_ring(&r, "killed and restarted");
         ring_fini(&r);
     }
 }
 
-/* While some are missing steps are slow: on a busy machine too they come before the end. */
+/* Slow down the steps while workers are missing, so that they join before the end even on a busy
+ * machine. */
 static void wait_for_all(struct ring_worker *w, enum ring_event e,
                          const struct qr_step_line *line) {
     (void)line;
     if (e == RING_STEP && w->view.n_members < w->ring->n) ring_pause(100 * QR_MS);
 }
 
-/* A job that is scaled up: the old ones' settings do not name the new ones. */
+/* A job is scaled up: the settings of the old workers do not list the new ones. */
 static void test_scaled_up(void) {
     struct ring r;
     ring_init(&r, job, 4);
@@ -202,7 +207,7 @@ static void test_scaled_up(void) {
     ring_fini(&r);
 }
 
-/* All but one, each in a step of its own. Then they come back. */
+/* All workers but one are killed, each in a step of its own. In the second turn they restart. */
 static void test_all_but_one(void) {
     for (unsigned again = 0; again < 2; again++) {
         struct ring r;
@@ -216,7 +221,7 @@ static void test_all_but_one(void) {
         }
         ring_run(&r);
         for (uint32_t i = 0; i < 5; i++)
-            CHECK(r.worker[i].lives == (again && i != 3 ? 2U : 1U), "worker %u lived %u times", i,
+            CHECK(r.worker[i].lives == (again && i != 3 ? 2U : 1U), "worker %u started %u times", i,
                   r.worker[i].lives);
         for (uint32_t i = 0; i < 5 && !again; i++)
             CHECK(atomic_load(&r.worker[i].killed) == (i != 3), "worker %u was not killed", i);
@@ -225,8 +230,7 @@ static void test_all_but_one(void) {
     }
 }
 
-/* Fewer than min_workers: those who are left wait, and give up when the time is over, with a code
- * that asks to be tried again. */
+/* Fewer than min_workers are left: they wait until the timeout and exit with a retryable code. */
 static void test_too_few(void) {
     struct ring r;
     ring_init(&r, job, 3);
@@ -238,7 +242,7 @@ static void test_too_few(void) {
     CHECK(qr_exit_code(r.worker[2].code) == 138, "%d: %s", r.worker[2].code, r.worker[2].err.msg);
     CHECK(strstr(r.worker[2].err.msg, "1 of 3 present, 2 needed"), "%s", r.worker[2].err.msg);
     ring_fini(&r);
-    /* one comes back in time: they go on */
+    /* One returns in time: the run continues. */
     ring_init(&r, job, 3);
     r.min_workers = 2;
     r.form_ns = 4 * QR_SECOND;
@@ -252,7 +256,7 @@ static void test_too_few(void) {
 
 int main(void) {
     undisturbed(job);
-    test_nobody_disturbed();
+    test_undisturbed();
     test_killed_anywhere();
     test_killed_at();
     test_leaves();
@@ -262,18 +266,18 @@ int main(void) {
     test_all_but_one();
     test_too_few();
     qr_buf_free(&lines);
-    /* one number a step instead of gradients */
+    /* One number a step instead of gradients. */
     job = JOB(6, "\"name\":\"spsa\"");
     undisturbed(job);
-    test_nobody_disturbed();
+    test_undisturbed();
     test_leaves();
     test_leaves_in_a_step();
     test_joins();
     qr_buf_free(&lines);
-    /* cut off within line searches */
+    /* Interrupted within line searches. */
     job = LBFGS;
     undisturbed(job);
-    test_nobody_disturbed();
+    test_undisturbed();
     test_joins();
     qr_buf_free(&lines);
     return t_end();

@@ -1,5 +1,5 @@
-/* Training is cut off after every reduction and goes on from the checkpoint after it, as bytes: the
- * same lines, result and digest as undisturbed. */
+/* Training is interrupted after every reduction and resumes from the encoded checkpoint after it:
+ * lines, result and digest are those of an undisturbed run. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -41,11 +41,10 @@ struct run {
     /* what was reported */
     struct qr_buf lines[MAX_REDUCTIONS]; /* by reductions, from 1 */
     struct qr_buf files[MAX_REDUCTIONS]; /* the checkpoint of each committed state */
-    /* the reductions that the run began after; lines reported in it */
+    /* reductions before the start of this run; lines reported in it */
     uint64_t first, n_lines;
     bool keep, same_lines;
-    struct qr_state taken; /* the observer's, where it keeps states */
-    uint64_t cut_at;       /* no step is reported beyond */
+    struct qr_state taken; /* the observer's state, exchanged as by the publisher */
 };
 static struct qr_err err;
 
@@ -55,7 +54,7 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     struct qr_buf text = {0};
     (void)leader, (void)detail, (void)e;
     uint64_t reductions = r->first + ++r->n_lines;
-    if (reductions >= MAX_REDUCTIONS) return qr_fail(e, QR_INTERNAL, "too many passes");
+    if (reductions >= MAX_REDUCTIONS) return qr_fail(e, QR_INTERNAL, "too many reductions");
     qr_step_json(line, &text);
     if (r->keep) qr_buf_put(&r->lines[reductions], text.p, text.n);
     else r->same_lines &= strcmp(qr_buf_string(&text), qr_buf_string(&r->lines[reductions])) == 0;
@@ -76,7 +75,7 @@ static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *s, str
               err.msg);
         qr_checkpoint_fini(&c);
     } else {
-        /* as the publisher does; what it leaves may not be read */
+        /* Exchange the states as the publisher does. Training must not read what it gets back. */
         qr_state_exchange(&r->taken, s);
         for (size_t i = 0; i < s->n_all; i++) s->all[i] = NAN;
         memset(s->stop, 0xff, sizeof s->stop);
@@ -128,9 +127,9 @@ static bool same_result(const struct run *r, const struct qr_train_result *a,
     return is && memcmp(a->params, b->params, qr_model_n_params(r->model) * sizeof *a->params) == 0;
 }
 
-/* The result's validation is what an evaluation of its weights gives, to the last bit. */
-static void is_of_its_weights(const struct run *r, const char *what,
-                              const struct qr_train_result *ret) {
+/* The result's validation values are those of an evaluation of its weights, to the last bit. */
+static void check_validation(const struct run *r, const char *what,
+                             const struct qr_train_result *ret) {
     size_t n = r->data.n_samples - r->data.n_train, sample[64], n_val = qr_model_n_values(r->model);
     double means[16];
     if (!ret->has_val) return;
@@ -149,7 +148,7 @@ static void is_of_its_weights(const struct run *r, const char *what,
     CHECK(!ret->confusion.n || counted == n);
 }
 
-static void each_reduction(const char *what, const char *text) {
+static void test_each_reduction(const char *what, const char *text) {
     struct run *r = qr_xcalloc(1, sizeof *r);
     struct qr_train_result whole = {0}, part;
     CHECK(qr_job_parse(qr_bytes_of_string(text), what, &r->job, &err) == QR_OK, "%s", err.msg);
@@ -161,11 +160,12 @@ static void each_reduction(const char *what, const char *text) {
     r->pool = qr_pool_new(1);
     r->keep = true;
     CHECK(train(r, NULL, 0, &whole) == QR_OK, "%s: %s", what, err.msg);
-    is_of_its_weights(r, what, &whole);
+    check_validation(r, what, &whole);
     r->keep = false;
-    uint64_t passes = r->n_lines;
-    CHECK(passes > 5 && r->files[passes].n, "%s: %d reductions", what, (int)passes);
-    for (uint64_t p = 0; p <= passes; p++) {
+    uint64_t n_reductions = r->n_lines;
+    CHECK(n_reductions > 5 && r->files[n_reductions].n, "%s: %d reductions", what,
+          (int)n_reductions);
+    for (uint64_t p = 0; p <= n_reductions; p++) {
         struct qr_checkpoint c = {0};
         struct qr_state s;
         qr_state_init(&s, r->job, r->model);
@@ -175,8 +175,9 @@ static void each_reduction(const char *what, const char *text) {
               err.msg);
         part = (struct qr_train_result){0};
         CHECK(train(r, &s, 0, &part) == QR_OK, "%s, from reduction %d: %s", what, (int)p, err.msg);
-        CHECK(r->same_lines && r->n_lines == passes - p, "%s, from reduction %d: %d lines, %s",
-              what, (int)p, (int)r->n_lines, r->same_lines ? "the same" : "other ones");
+        CHECK(r->same_lines && r->n_lines == n_reductions - p,
+              "%s, from reduction %d: %d lines, %s", what, (int)p, (int)r->n_lines,
+              r->same_lines ? "the same" : "different");
         CHECK(part.params && same_result(r, &whole, &part), "%s, from reduction %d: %s and %s",
               what, (int)p, whole.state_digest, part.state_digest);
         qr_train_result_fini(&part);
@@ -194,8 +195,9 @@ static void each_reduction(const char *what, const char *text) {
     free(r);
 }
 
-/* Nor does a checkpoint fit another optimizer, or one with an average of the weights. */
-static void strange_optimizers(void) {
+/* A checkpoint of another optimizer, or of one with or without an average of the weights, is
+ * rejected. */
+static void test_other_optimizers(void) {
     static const char *const names[] = {"adam", "nadam", "adagrad", "lion", "sgd"};
     enum { N = 2 * COUNT(names) };
     struct qr_job *job[N] = {0};
@@ -228,8 +230,8 @@ static void strange_optimizers(void) {
         qr_checkpoint_fini(&c[i]), qr_model_free(model[i]), qr_job_free(job[i]);
 }
 
-/* The average is what is written, but where early stopping keeps the best weights. */
-static void averages(void) {
+/* The average is written, except where early stopping keeps the best weights. */
+static void test_averages(void) {
     static const char *const texts[] = {
         QCNN(",\"train_fraction\":0.7",
              "\"epochs\":1,\"batch_size\":5,\"optimizer\":{\"name\":\"sgd\","
@@ -263,8 +265,8 @@ static void averages(void) {
           kernel[2]);
 }
 
-/* A checkpoint of another model or contract is refused by name. */
-static void strangers(void) {
+/* A checkpoint of another model or contract is rejected, and the error names the difference. */
+static void test_other_models(void) {
     struct qr_job *job[2] = {0};
     struct qr_model *model[2] = {0};
     for (int i = 0; i < 2; i++) {
@@ -301,70 +303,71 @@ static void strangers(void) {
 }
 
 int main(void) {
-    each_reduction("adam with validation",
-                   QCNN(",\"train_fraction\":0.7",
-                        "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\",\"mae\"]"));
-    each_reduction("no validation, momentum",
-                   QCNN("", "\"epochs\":4,\"batch_size\":12,\"optimizer\":{\"name\":\"sgd\","
-                            "\"learning_rate\":0.1,\"momentum\":0.9}"));
-    each_reduction(
+    test_each_reduction("adam with validation",
+                        QCNN(",\"train_fraction\":0.7",
+                             "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\",\"mae\"]"));
+    test_each_reduction("no validation, momentum",
+                        QCNN("", "\"epochs\":4,\"batch_size\":12,\"optimizer\":{\"name\":\"sgd\","
+                                 "\"learning_rate\":0.1,\"momentum\":0.9}"));
+    test_each_reduction(
         "a schedule",
         QCNN(",\"train_fraction\":0.7",
              "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"rmsprop\",\"learning_rate\":"
              "{\"schedule\":\"exponential\",\"initial_learning_rate\":0.1,\"decay_steps\":2,"
              "\"decay_rate\":0.5}}"));
-    each_reduction("early stopping that keeps the best",
-                   QCNN(",\"train_fraction\":0.7",
-                        "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adam\","
-                        "\"learning_rate\":0.9},\"metrics\":[\"accuracy\",\"mae\","
-                        "\"confusion_matrix\"],\"log\":{\"gap\":\"val_loss - loss\"},"
-                        "\"early_stopping\":{\"monitor\":\"val_loss\","
-                        "\"patience\":2,\"restore_best_weights\":true}"));
-    each_reduction(
+    test_each_reduction("early stopping that keeps the best",
+                        QCNN(",\"train_fraction\":0.7",
+                             "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adam\","
+                             "\"learning_rate\":0.9},\"metrics\":[\"accuracy\",\"mae\","
+                             "\"confusion_matrix\"],\"log\":{\"gap\":\"val_loss - loss\"},"
+                             "\"early_stopping\":{\"monitor\":\"val_loss\","
+                             "\"patience\":2,\"restore_best_weights\":true}"));
+    test_each_reduction(
         "adamw, a warm-up and a polynomial that cycles",
         QCNN(",\"train_fraction\":0.7",
              "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"adamw\",\"learning_rate\":"
              "{\"schedule\":\"polynomial\",\"initial_learning_rate\":0.1,\"decay_steps\":3,"
              "\"cycle\":true,\"warmup_steps\":4}}"));
-    each_reduction(
+    test_each_reduction(
         "nadam, with restarts",
         QCNN(",\"train_fraction\":0.7",
              "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"nadam\",\"learning_rate\":"
              "{\"schedule\":\"cosine_restarts\",\"initial_learning_rate\":0.1,"
              "\"first_decay_steps\":2}}"));
-    each_reduction(
+    test_each_reduction(
         "adagrad, decay, an average that overwrites",
         QCNN(",\"train_fraction\":0.7",
              "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"adagrad\",\"weight_decay\":"
              "0.1,\"use_ema\":true,\"ema_momentum\":0.9,\"ema_overwrite_frequency\":5,"
              "\"learning_rate\":{\"schedule\":\"piecewise\",\"boundaries\":[3,7],\"values\":"
              "[0.1,0.05,0.2]}}"));
-    each_reduction("an average beside the best weights",
-                   QCNN(",\"train_fraction\":0.7",
-                        "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adamax\","
-                        "\"learning_rate\":0.9,\"use_ema\":true},\"metrics\":[\"accuracy\","
-                        "\"confusion_matrix\"],\"early_stopping\":{\"patience\":"
-                        "2,\"restore_best_weights\":false}"));
-    each_reduction("early stopping by the training loss, without validation",
-                   QCNN("", "\"epochs\":30,\"batch_size\":16,\"metrics\":[\"accuracy\"],"
-                            "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.9},"
-                            "\"early_stopping\":{\"monitor\":\"loss\",\"patience\":2}"));
-    each_reduction("early stopping by an expression of training, beside validation",
-                   QCNN(",\"train_fraction\":0.7",
-                        "\"epochs\":30,\"batch_size\":12,\"optimizer\":{\"name\":\"adam\","
-                        "\"learning_rate\":0.9},\"log\":{\"x\":\"loss + samples/100\"},"
-                        "\"early_stopping\":{\"monitor\":\"x\",\"patience\":2}"));
-    /* cut off within line searches, too: there are about as many steps as evaluations */
-    each_reduction("lbfgs", VQE("\"name\":\"lbfgs\",\"memory\":4,\"loss_tolerance\":1e-10"));
-    each_reduction("spsa with validation, decay and an average",
-                   QCNN(",\"train_fraction\":0.7",
-                        "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\"],\"optimizer\":{"
-                        "\"name\":\"spsa\",\"weight_decay\":0.01,\"use_ema\":true}"));
-    each_reduction("natural gradient",
-                   VQE("\"name\":\"quantum-natural-gradient\",\"learning_rate\":0.05,"
-                       "\"clipvalue\":0.5"));
-    averages();
-    strangers();
-    strange_optimizers();
+    test_each_reduction("an average beside the best weights",
+                        QCNN(",\"train_fraction\":0.7",
+                             "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adamax\","
+                             "\"learning_rate\":0.9,\"use_ema\":true},\"metrics\":[\"accuracy\","
+                             "\"confusion_matrix\"],\"early_stopping\":{\"patience\":"
+                             "2,\"restore_best_weights\":false}"));
+    test_each_reduction("early stopping by the training loss, without validation",
+                        QCNN("", "\"epochs\":30,\"batch_size\":16,\"metrics\":[\"accuracy\"],"
+                                 "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.9},"
+                                 "\"early_stopping\":{\"monitor\":\"loss\",\"patience\":2}"));
+    test_each_reduction("early stopping by an expression of training, beside validation",
+                        QCNN(",\"train_fraction\":0.7",
+                             "\"epochs\":30,\"batch_size\":12,\"optimizer\":{\"name\":\"adam\","
+                             "\"learning_rate\":0.9},\"log\":{\"x\":\"loss + samples/100\"},"
+                             "\"early_stopping\":{\"monitor\":\"x\",\"patience\":2}"));
+    /* Interrupted within line searches too: there are about as many steps as evaluations. */
+    test_each_reduction("lbfgs", VQE("\"name\":\"lbfgs\",\"memory\":4,\"loss_tolerance\":1e-10"));
+    test_each_reduction(
+        "spsa with validation, decay and an average",
+        QCNN(",\"train_fraction\":0.7",
+             "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\"],\"optimizer\":{"
+             "\"name\":\"spsa\",\"weight_decay\":0.01,\"use_ema\":true}"));
+    test_each_reduction("natural gradient",
+                        VQE("\"name\":\"quantum-natural-gradient\",\"learning_rate\":0.05,"
+                            "\"clipvalue\":0.5"));
+    test_averages();
+    test_other_models();
+    test_other_optimizers();
     return t_end();
 }

@@ -1,6 +1,6 @@
-/* Parameter servers beside workers: they hold the state and compute nothing. The digest and
- * steps.jsonl are those of one worker that nobody disturbed, also when all workers die at once,
- * again and again, and no step is made twice. */
+/* Parameter servers hold the state and compute nothing. The digest and steps.jsonl are those of one
+ * undisturbed worker, also if all workers are killed at once, repeatedly, and no step
+ * is repeated. */
 #include "base/counter.h"
 #include "tests/ring_undisturbed.h"
 
@@ -9,13 +9,13 @@
              "}")
 #define ADAM "\"name\":\"adam\",\"learning_rate\":0.05"
 static const char *job = JOB(ADAM);
-enum { MICRO_BATCHES = 9 + 12 }; /* of two reductions in turn: a step and an evaluation */
+enum { MICRO_BATCHES = 9 + 12 }; /* of two successive reductions: a step and an evaluation */
 
 static int64_t computed(void) { return qr_counter_value(QR_MICRO_BATCHES); }
 
-/* One or two of them beside one to three workers, by each all-reduce: rank 0 is the first server,
+/* One or two servers and one to three workers, with each all-reduce: rank 0 is the first server,
  * and the workers compute each micro-batch once. */
-static void test_nobody_disturbed(void) {
+static void test_undisturbed(void) {
     for (uint32_t k = 0; k < 12; k++) {
         struct ring r;
         char what[64];
@@ -29,23 +29,23 @@ static void test_nobody_disturbed(void) {
         int64_t before = computed();
         ring_run(&r);
         check_ring(&r, what);
-        CHECK(r.worker[0].view.rank == 0 && atomic_load(&r.n_wrote) == 1, "%s: who leads", what);
+        CHECK(r.worker[0].view.rank == 0 && atomic_load(&r.n_wrote) == 1, "%s: the leader", what);
         CHECK(computed() - before == n_micro_batches, "%s: %lld micro-batches, not %lld", what,
               (long long)(computed() - before), (long long)n_micro_batches);
         ring_fini(&r);
     }
 }
 
-/* ---- all workers die at once, again and again ---- */
+/* ---- all workers are killed at once, repeatedly ---- */
 
-struct blows {
+struct kills {
     unsigned every;    /* steps */
-    uint64_t at_step;  /* the last */
-    uint64_t reported; /* by the server: place in the log */
-    unsigned lost;     /* steps that were made again */
+    uint64_t at_step;  /* step of the last kill */
+    uint64_t reported; /* by the server: position in the log */
+    unsigned lost;     /* repeated steps */
 };
-static void strike(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
-    struct blows *b = w->ring->ctx;
+static void kill_all(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
+    struct kills *b = w->ring->ctx;
     if (w->index != 0 || e != RING_STEP) return;
     uint64_t place = 2 * line->step + line->eval;
     b->lost += place <= b->reported;
@@ -55,7 +55,7 @@ static void strike(struct ring_worker *w, enum ring_event e, const struct qr_ste
     atomic_fetch_add(&w->ring->blows, 1);
 }
 
-/* Who comes when all is written learns it from LATEST. */
+/* A worker that starts after the results are written learns that from LATEST. */
 static enum qr_code stored(void *worker, struct qr_state *ret, bool *ret_found,
                            struct qr_err *err) {
     const struct ring_worker *w = worker;
@@ -68,15 +68,15 @@ static bool ended(void *worker) {
     return atomic_load(&w->ring->n_wrote) > 0;
 }
 
-static void test_all_workers_again_and_again(void) {
+static void test_all_workers_killed_repeatedly(void) {
     for (uint32_t k = 0; k < 6; k++) {
-        struct blows b = {.every = 1 + k % 3};
+        struct kills b = {.every = 1 + k % 3};
         struct ring r;
         char what[64];
         uint32_t servers = 1 + k / 3;
         ring_init(&r, job, servers + 1 + k % 3);
         r.servers = servers;
-        r.on = strike;
+        r.on = kill_all;
         r.ctx = &b;
         r.reload = stored;
         r.ended = ended;
@@ -86,27 +86,28 @@ static void test_all_workers_again_and_again(void) {
                  r.n - servers, servers, b.every);
         int64_t before = computed();
         ring_run(&r);
-        unsigned blows = atomic_load(&r.blows);
-        printf("%s: %u times, worker %u lived %u times, %lld micro-batches of %lld\n", what, blows,
-               servers, r.worker[servers].lives, (long long)(computed() - before),
+        unsigned n_kills = atomic_load(&r.blows);
+        printf("%s: %u times, worker %u started %u times, %lld micro-batches of %lld\n", what,
+               n_kills, servers, r.worker[servers].lives, (long long)(computed() - before),
                (long long)n_micro_batches);
         check_ring(&r, what);
-        /* a second server that a busy machine has silenced at the end learns it from the first */
+        /* On a busy machine a second server may be silent at the end and learn of it from the
+         * first. */
         for (uint32_t i = 0; i < servers; i++)
             CHECK(r.worker[i].lives == 1 && (i > 0 || !r.worker[i].result.ended_by_peers),
                   "%s: server %u", what, i);
-        CHECK(blows >= 16 / b.every && r.worker[servers].lives > blows / 2, "%s: %u blows", what,
-              blows);
+        CHECK(n_kills >= 16 / b.every && r.worker[servers].lives > n_kills / 2, "%s: %u kills",
+              what, n_kills);
         CHECK(b.lost == 0, "%s: %u steps were lost", what, b.lost);
-        /* a death costs no more than what its process had of the reduction in progress, and the one
-         * before it, whose sum it had received and its server had not */
-        CHECK(computed() - before <= n_micro_batches + (int64_t)blows * (int64_t)MICRO_BATCHES,
+        /* A kill repeats at most the process's micro-batches of the reduction in progress and of
+         * the one before, whose sum the process had received and its server had not. */
+        CHECK(computed() - before <= n_micro_batches + (int64_t)n_kills * (int64_t)MICRO_BATCHES,
               "%s: %lld micro-batches", what, (long long)(computed() - before));
         ring_fini(&r);
     }
 }
 
-/* ---- the server dies, or leaves ---- */
+/* ---- the server is killed, or leaves ---- */
 
 static void test_server_killed(void) {
     for (uint32_t k = 0; k < 8; k++) {
@@ -129,26 +130,27 @@ static void test_server_killed(void) {
 }
 
 struct leave {
-    uint32_t who;
+    uint32_t member;
     atomic_bool over;
 };
 static void leave_at(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
     struct leave *l = w->ring->ctx;
     if (e != RING_STEP || line->step != 5 || w->index != 0 || atomic_exchange(&l->over, true))
         return;
-    qr_group_interrupt(w->ring->worker[l->who].group);
+    qr_group_interrupt(w->ring->worker[l->member].group);
 }
 static void test_leaves(void) {
-    for (uint32_t who = 0; who < 3; who++) {
-        struct leave l = {.who = who};
+    for (uint32_t member = 0; member < 3; member++) {
+        struct leave l = {.member = member};
         struct ring r;
         ring_init(&r, job, 3);
         r.servers = 1;
         r.on = leave_at;
         r.ctx = &l;
         ring_run(&r);
-        CHECK(r.worker[who].code == QR_CANCELLED, "member %u: %s", who, r.worker[who].err.msg);
-        atomic_store(&r.worker[who].killed, true); /* not to be looked at */
+        CHECK(r.worker[member].code == QR_CANCELLED, "member %u: %s", member,
+              r.worker[member].err.msg);
+        atomic_store(&r.worker[member].killed, true); /* excluded from check_ring */
         check_ring(&r, "one leaves");
         ring_fini(&r);
     }
@@ -156,8 +158,8 @@ static void test_leaves(void) {
 
 /* ---- a server without workers ---- */
 
-/* It waits longer than a worker would, with its state; at last LATEST says that others have ended
- * the run, as it does here once a step was made. */
+/* The server waits longer than a worker would, with its state, until LATEST says that others have
+ * ended the run. Here it says so once a step was taken. */
 static enum qr_code stored_later(void *worker, struct qr_state *ret, bool *ret_found,
                                  struct qr_err *err) {
     const struct ring_worker *w = worker;
@@ -170,12 +172,12 @@ static bool ended_later(void *worker) {
     return atomic_load(&w->ring->has_stepped);
 }
 
-static void test_waits(void) {
-    struct blows b = {.every = 4};
+static void test_server_waits(void) {
+    struct kills b = {.every = 4};
     struct ring r;
     ring_init(&r, job, 2);
     r.servers = 1;
-    r.on = strike;
+    r.on = kill_all;
     r.ctx = &b;
     r.form_ns = 300 * QR_MS;
     r.reload = stored_later;
@@ -186,13 +188,13 @@ static void test_waits(void) {
     CHECK(r.worker[0].code == QR_OK && r.worker[0].result.ended_by_peers, "%s",
           r.worker[0].err.msg);
     CHECK(atomic_load(&r.worker[1].killed) && r.worker[1].lives == 1);
-    CHECK(s > 4 && s < 20, "it waited %.1f s", s);
+    CHECK(s > 4 && s < 20, "waited %.1f s", s);
     ring_fini(&r);
 }
 
 /* ---- numbers that are not finite ---- */
 
-/* It computes nothing, and finds the same sample all the same. */
+/* The server computes nothing and reports the same sample. */
 static void test_bad_numbers(void) {
     struct ring r;
     ring_init(&r, JOB("\"name\":\"adam\",\"learning_rate\":1e30"), 3);
@@ -206,21 +208,22 @@ static void test_bad_numbers(void) {
     ring_fini(&r);
 }
 
-/* ---- the last worker ends for good, of something that only it has met ---- */
+/* ---- the last worker fails permanently, with an error of its own ---- */
 
-static enum qr_code refused(void *worker, bool leader, struct qr_state *state, struct qr_err *err) {
+static enum qr_code fail_at_step_5(void *worker, bool leader, struct qr_state *state,
+                                   struct qr_err *err) {
     const struct ring_worker *w = worker;
     (void)leader;
     if (w->index == 0 || state->step < 5) return QR_OK;
     return qr_fail(err, QR_OUT_OF_RANGE, "step 5: a number is not finite");
 }
 
-/* The server does not wait for it: it hears why in the goodbye. */
+/* The server does not wait for the worker: the goodbye has the error. */
 static void test_last_worker_fails(void) {
     struct ring r;
     ring_init(&r, job, 2);
     r.servers = 1;
-    r.committed = refused;
+    r.committed = fail_at_step_5;
     ring_run(&r);
     for (uint32_t i = 0; i < 2; i++)
         CHECK(r.worker[i].code == QR_OUT_OF_RANGE &&
@@ -231,18 +234,18 @@ static void test_last_worker_fails(void) {
 
 int main(void) {
     undisturbed(job);
-    test_nobody_disturbed();
-    test_all_workers_again_and_again();
+    test_undisturbed();
+    test_all_workers_killed_repeatedly();
     test_server_killed();
     test_leaves();
-    test_waits();
+    test_server_waits();
     test_bad_numbers();
     test_last_worker_fails();
     qr_buf_free(&lines);
-    /* one number a step, at two points; and what needs circuits beside the micro-batches */
+    /* One number a step, at two points. */
     job = JOB("\"name\":\"spsa\"");
     undisturbed(job);
-    test_nobody_disturbed();
+    test_undisturbed();
     test_leaves();
     qr_buf_free(&lines);
     return t_end();

@@ -1,5 +1,5 @@
 /* Pod-time: the integral of membership on virtual time, what members learn from each other, and the
- * bound, which ends training within a step. */
+ * budget, which ends training within a step. */
 #include "train/pod_time.h"
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 #include "train/train.h"
 
 static void test_integral(void) {
-    /* members, for so many seconds: a ring that forms, loses two, is alone, gets many */
+    /* Members and seconds: a ring forms, loses two, is alone, grows. */
     static const struct {
         uint32_t n;
         int64_t s;
@@ -16,7 +16,7 @@ static void test_integral(void) {
     struct qr_pod_time s;
     int64_t now_ns = 123456789, whole = 1500;
     qr_pod_time_begin(&s, 1500);
-    CHECK(qr_pod_time_ms(&s, now_ns) == 1500, "nobody is a member yet");
+    CHECK(qr_pod_time_ms(&s, now_ns) == 1500, "there are no members yet");
     for (size_t i = 0; i < COUNT(time); i++) {
         qr_pod_time_set_members(&s, time[i].n, now_ns);
         for (int64_t k = 0; k < time[i].s; k++) {
@@ -25,41 +25,42 @@ static void test_integral(void) {
             CHECK(qr_pod_time_ms(&s, now_ns) == (uint64_t)whole);
         }
     }
-    /* a clock that goes back takes nothing away */
+    /* A clock that goes back subtracts nothing. */
     CHECK(qr_pod_time_ms(&s, s.since_ns - QR_SECOND) == (uint64_t)s.pod_ns / QR_MS);
 }
 
-static void test_others(void) {
+static void test_raise(void) {
     struct qr_pod_time s;
     qr_pod_time_begin(&s, 0);
     qr_pod_time_set_members(&s, 2, 0);
-    qr_pod_time_raise(&s, 900, QR_SECOND / 2); /* it knows 1000 itself */
+    qr_pod_time_raise(&s, 900, QR_SECOND / 2); /* Less than the 1000 that were counted here. */
     CHECK(qr_pod_time_ms(&s, QR_SECOND) == 2000);
     qr_pod_time_raise(&s, 50000, QR_SECOND);
     CHECK(qr_pod_time_ms(&s, QR_SECOND) == 50000 && qr_pod_time_ms(&s, 2 * QR_SECOND) == 52000);
-    /* away and back, frozen for a minute: that is not its to count */
+    /* Frozen for a minute and rejoined: that time is not counted here. */
     qr_pod_time_set_members(&s, 3, 62 * QR_SECOND);
     qr_pod_time_reset(&s, 62 * QR_SECOND);
     CHECK(qr_pod_time_ms(&s, 62 * QR_SECOND) == 0);
     qr_pod_time_raise(&s, 112000, 63 * QR_SECOND);
     CHECK(qr_pod_time_ms(&s, 64 * QR_SECOND) == 115000);
-    qr_pod_time_raise(&s, UINT64_MAX >> 1, 64 * QR_SECOND); /* what no run takes stays in range */
+    /* An impossible value stays in range. */
+    qr_pod_time_raise(&s, UINT64_MAX >> 1, 64 * QR_SECOND);
     CHECK(qr_pod_time_ms(&s, 65 * QR_SECOND) > 115000);
 }
 
-static void test_said(void) {
+static void test_encoding(void) {
     struct rank {
         uint64_t ns, ms;
         bool bound;
     };
-    static const struct rank said[] = {
+    static const struct rank ranks[] = {
         {5, 70, false}, {UINT64_C(1) << 39, 1000000, true}, {0, 0, false}, {9, 1000001, false}};
-    qr_fixed sum[COUNT(said)] = {0};
-    for (size_t i = 0; i < COUNT(said); i++) {
-        sum[i] += qr_pod_time_encode(said[i].ns, said[i].ms, said[i].bound);
-        CHECK(qr_fixed_to_count(sum[i]) == said[i].ns, "the nanoseconds stay");
+    qr_fixed sum[COUNT(ranks)] = {0};
+    for (size_t i = 0; i < COUNT(ranks); i++) {
+        sum[i] += qr_pod_time_encode(ranks[i].ns, ranks[i].ms, ranks[i].bound);
+        CHECK(qr_fixed_to_count(sum[i]) == ranks[i].ns, "the nanoseconds stay");
     }
-    struct qr_pod_time_report s = qr_pod_time_decode(sum, COUNT(said));
+    struct qr_pod_time_report s = qr_pod_time_decode(sum, COUNT(ranks));
     CHECK(s.pod_ms == 1000001 && !s.bound, "rank 1's bound is not the leader's");
     s = qr_pod_time_decode(sum + 1, 3);
     CHECK(s.pod_ms == 1000001 && s.bound);
@@ -67,7 +68,7 @@ static void test_said(void) {
     CHECK(s.pod_ms == 0 && !s.bound);
 }
 
-/* ---- training, on a clock that goes on at each look ---- */
+/* ---- training on a clock that advances at each reading ---- */
 
 static int64_t virtual_ns;
 static int64_t tick(void *ctx) {
@@ -149,7 +150,7 @@ static enum qr_code train(uint64_t before_ms, uint64_t max_ms, uint64_t epochs, 
     return code;
 }
 
-static void test_bound(void) {
+static void test_budget(void) {
     static struct seen seen, all;
     char digest[33], same[33];
     CHECK(train(0, 0, 30, &all, digest) == QR_OK && all.finished && !all.over && all.steps == 120,
@@ -158,14 +159,14 @@ static void test_bound(void) {
         CHECK(train(0, max_ms, 30, &seen, same) == QR_OVER_BUDGET && seen.over);
         uint64_t n = seen.steps;
         CHECK(n >= 1 && n < 120 && seen.closed_ms >= max_ms);
-        /* a step is reported when the next one is applied: step n - 3 before n - 1 was summed */
-        CHECK(n < 4 || seen.pod_ms[n - 3] < max_ms, "%d steps and %d ms, and the bound is %d",
+        /* A step is reported when the next one is applied: step n - 3 before n - 1 was summed. */
+        CHECK(n < 4 || seen.pod_ms[n - 3] < max_ms, "%d steps and %d ms, with a budget of %d",
               (int)n, (int)seen.pod_ms[n - 3], (int)max_ms);
     }
     CHECK(train(all.closed_ms, all.closed_ms, 30, &seen, same) == QR_OVER_BUDGET && seen.steps == 1,
-          "spent before: one step, not %d", (int)seen.steps);
+          "spent before the start: one step, not %d", (int)seen.steps);
     CHECK(train(1000, 0, 1, &seen, same) == QR_OK && seen.pod_ms[1] > 1000);
-    /* a bound that is met by the last step is none, and the bits are the same */
+    /* A budget that is reached by the last step has no effect, and the bits are the same. */
     CHECK(train(0, all.closed_ms, 30, &seen, same) == QR_OK && !seen.over &&
           strcmp(same, digest) == 0);
     CHECK(train(1, 1, 1, &seen, same) == QR_OVER_BUDGET);
@@ -173,8 +174,8 @@ static void test_bound(void) {
 
 int main(void) {
     test_integral();
-    test_others();
-    test_said();
-    test_bound();
+    test_raise();
+    test_encoding();
+    test_budget();
     return t_end();
 }

@@ -1,5 +1,5 @@
-/* A machine that computes wrongly: the majority's state holds, without one all go back to the last
- * checkpoint, and at the second time at one step the job ends. */
+/* A worker computes a wrong state: the majority's state is kept; without a majority all resume from
+ * the last checkpoint; the second time at one step the job fails. */
 #define qr_schedule qr_group_schedule /* the tag of another struct in model/optimizer.h */
 #include "group/group_impl.h"
 #undef qr_schedule
@@ -11,11 +11,11 @@ static const char job[] =
 enum { KEPT_REDUCTIONS = 6, WRONG_REDUCTION = 9 };
 
 static struct {
-    uint32_t who;
-    /* it computes the state after WRONG_REDUCTION wrongly, so many times; n_wrong: so far */
+    uint32_t faulty;
+    /* times that it computes the state after WRONG_REDUCTION wrongly: so far, and in all */
     unsigned n_wrong, times;
-    uint64_t opened, serial; /* the reduction whose queue it has seen open, of which Begin */
-    /* kept: the undisturbed run's after KEPT_REDUCTIONS; state: who's, where it lies */
+    uint64_t opened, serial; /* the last reduction with an open queue, and its Begin */
+    /* kept: the undisturbed state after KEPT_REDUCTIONS; state: the faulty worker's, in place */
     struct qr_state kept, *state;
     bool has_kept, in_store, busy;
     atomic_uint n_reloads;
@@ -25,12 +25,12 @@ static struct {
 static char digest[33];
 static struct qr_buf lines;
 
-/* Its step loop looks at the clock between a reduction and the update that follows: there a bit of
- * the weights turns over. A slow one may have taken no micro-batch of it. */
-static void err_once(struct ring_worker *w, unsigned n) {
+/* The step loop reads the clock between a reduction and the update that follows: change a weight
+ * there. A slow worker may have taken no micro-batch of the reduction. */
+static void corrupt_state(struct ring_worker *w, unsigned n) {
     struct batch_queue *q = w->group ? &w->group->queue : NULL;
     (void)n;
-    if (w->index != plan.who || !q || !plan.state || plan.n_wrong >= plan.times) return;
+    if (w->index != plan.faulty || !q || !plan.state || plan.n_wrong >= plan.times) return;
     pthread_mutex_lock(&q->lock);
     if (q->open) plan.opened = q->held.applied_reductions, plan.serial = q->serial;
     bool reduced = q->held.applied_reductions == WRONG_REDUCTION && !q->open && q->active &&
@@ -46,7 +46,7 @@ static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
                                  struct qr_err *err) {
     struct ring_worker *w = ctx;
     (void)leader, (void)err;
-    if (w->index == plan.who) plan.state = state;
+    if (w->index == plan.faulty) plan.state = state;
     if (plan.has_kept || state->reductions != KEPT_REDUCTIONS) return QR_OK;
     qr_state_init(&plan.kept, w->ring->job, w->ring->model);
     qr_state_copy(&plan.kept, state);
@@ -57,7 +57,7 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
     struct ring_worker *w = ctx;
     (void)err;
     atomic_fetch_add(&plan.n_reloads, 1);
-    ring_pause((int64_t)w->index * 20 * QR_MS); /* stores take their time, not everybody the same */
+    ring_pause((int64_t)w->index * 20 * QR_MS); /* Each worker's read takes a different time. */
     *ret_found = plan.in_store;
     if (plan.in_store) qr_state_copy(ret, &plan.kept);
     return QR_OK;
@@ -70,14 +70,14 @@ static void keep_errors(void *ctx, enum qr_log_level level, const char *module,
         strcat(strcat(plan.log, message), "\n");
     pthread_mutex_unlock(&plan.lock);
 }
-static void run(struct ring *r, uint32_t n, uint32_t who, unsigned times, bool in_store) {
+static void run(struct ring *r, uint32_t n, uint32_t faulty, unsigned times, bool in_store) {
     ring_init(r, job, n);
-    r->looked = err_once;
+    r->looked = corrupt_state;
     for (uint32_t i = 0; i < n; i++) r->worker[i].slow = true;
     r->committed = on_committed;
     r->reload = reload;
     if (!getenv("NOISE")) r->noise = (struct qr_log){.level = QR_LOG_ERROR, .write = keep_errors};
-    plan.who = who;
+    plan.faulty = faulty;
     plan.times = times;
     plan.in_store = in_store;
     plan.n_wrong = 0;
@@ -100,18 +100,18 @@ static void check_same(struct ring *r, const char *what) {
     qr_buf_free(&text);
 }
 
-/* Whoever it is, the leader too. */
+/* Any worker may be the faulty one, also the leader. */
 static void test_majority(void) {
-    for (uint32_t who = 0; who < 3; who += 2) {
+    for (uint32_t faulty = 0; faulty < 3; faulty += 2) {
         struct ring r;
         char words[80];
         int64_t before = qr_counter_value(QR_WRONG_STATES);
-        run(&r, 3, who, 1, false);
+        run(&r, 3, faulty, 1, false);
         check_same(&r, "a majority");
         snprintf(words, sizeof words,
                  "reduction %d: worker %u (w%u:2222) computed a wrong state: its digest is ",
-                 WRONG_REDUCTION + 1, who, who);
-        CHECK(who == 0 || strstr(plan.log, words), "%s", plan.log);
+                 WRONG_REDUCTION + 1, faulty, faulty);
+        CHECK(faulty == 0 || strstr(plan.log, words), "%s", plan.log);
         snprintf(words, sizeof words,
                  "reduction %d: this worker computed a wrong state: its digest is ",
                  WRONG_REDUCTION + 1);
@@ -121,8 +121,8 @@ static void test_majority(void) {
     }
 }
 
-/* Two that differ: the checkpoint, or the first state. steps.jsonl has each line once, as if
- * nothing had been. */
+/* Two workers differ: they resume from the checkpoint, or from the initial state. steps.jsonl has
+ * each line once, as in an undisturbed run. */
 static void test_no_majority(void) {
     for (unsigned in_store = 0; in_store < 2; in_store++)
         for (uint32_t n = 2; n <= 4; n += 2) {
@@ -135,7 +135,7 @@ static void test_no_majority(void) {
                           strstr(plan.log, " at worker 0 (w0:2222); ") &&
                           strstr(plan.log, " at worker 1 (w1:2222)"),
                       "%s", plan.log);
-                CHECK(atomic_load(&plan.n_reloads) >= 1, "nobody read it");
+                CHECK(atomic_load(&plan.n_reloads) >= 1, "no worker read it");
             } else {
                 check_same(&r, "three of four");
             }

@@ -1,4 +1,4 @@
-/* A state that changes hands: whole and the one that was asked for, or not taken; and the messages
+/* Transfer of a state: it is accepted only if it is whole and the requested one; and the messages
  * that carry it. */
 #include "format/chunk.h"
 #include "base/mem.h"
@@ -13,7 +13,7 @@ static const char text[] =
 static struct qr_job *job;
 static struct qr_model *model;
 
-static void fill(struct qr_state *s, double x) {
+static void fill_state(struct qr_state *s, double x) {
     qr_state_init(s, job, model);
     for (size_t i = 0; i < s->n_all; i++) s->all[i] = x + (double)i;
     s->keeps_best = true;
@@ -42,16 +42,16 @@ static void test_transfer(void) {
     struct qr_buf bytes = {0};
     struct qr_err err;
     uint8_t digest[16];
-    fill(&s, 0.25);
-    fill(&got, -3);
+    fill_state(&s, 0.25);
+    fill_state(&got, -3);
     size_t n = s.n_params;
     double *gradient = qr_xcalloc(n, sizeof *gradient),
            *got_gradient = qr_xcalloc(n, sizeof *gradient);
     for (size_t i = 0; i < n; i++) gradient[i] = 1.0 / (double)(i + 1);
     qr_state_digest(&s, digest);
     qr_transfer_encode(&s, gradient, &lines, &bytes);
-    /* one bit anywhere, a byte less, another digest, another number of reductions: refused, and
-     * nothing has changed */
+    /* A flipped bit, a missing byte, another digest or another number of reductions: rejected
+     * without any change. */
     for (size_t at = 0; at < bytes.n; at += at < 64 ? 1 : 37) {
         bytes.p[at] ^= 4;
         CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &got, got_gradient, &got_lines,
@@ -105,7 +105,7 @@ static void test_parts(void) {
     }
     for (size_t n = 0; n < sizeof message; n++)
         CHECK(!qr_state_part_decode(qr_bytes_of(message, n), &got, &bytes), "%zu bytes", n);
-    part.total = 11; /* it ends behind the whole */
+    part.total = 11; /* it ends after the total */
     qr_state_part_encode(&part, qr_bytes_of(payload, 5), message);
     CHECK(!qr_state_part_decode(whole, &got, &bytes));
     part = (struct qr_state_part){.total = UINT64_MAX, .offset = UINT64_MAX - 1, .count = 5};

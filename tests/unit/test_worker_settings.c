@@ -1,5 +1,5 @@
-/* The settings table: flags, environment, job file, default, in this order; what is refused, and
- * with which words. */
+/* The settings table: flags, environment, job file, default, in this order; rejected values and
+ * their messages. */
 #include "base/file.h"
 #include "base/mem.h"
 #include "job/canonical.h"
@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "worker/settings.h"
 
-static enum qr_code flags(struct qr_settings *s, struct qr_err *err, const char *a, const char *b,
-                          const char *c) {
+static enum qr_code read_flags(struct qr_settings *s, struct qr_err *err, const char *a,
+                               const char *b, const char *c) {
     const char *const given[] = {"qringd", a, b, c};
     char *argv[4];
     int n = 0;
@@ -19,23 +19,23 @@ static enum qr_code flags(struct qr_settings *s, struct qr_err *err, const char 
     return code;
 }
 
-static enum qr_code environment(struct qr_settings *s, struct qr_err *err, const char *a,
-                                const char *b, char *unknown, size_t room) {
-    char *env[3] = {0}, *said[4];
-    size_t n = 0, n_said;
+static enum qr_code read_environment(struct qr_settings *s, struct qr_err *err, const char *a,
+                                     const char *b, char *unknown, size_t room) {
+    char *env[3] = {0}, *messages[4];
+    size_t n = 0, n_messages;
     if (a) env[n++] = strdup(a);
     if (b) env[n++] = strdup(b);
-    enum qr_code code = qr_settings_environment(s, env, said, 4, &n_said, err);
+    enum qr_code code = qr_settings_environment(s, env, messages, 4, &n_messages, err);
     unknown[0] = 0;
-    for (size_t i = 0; i < n_said; i++) {
-        snprintf(unknown + strlen(unknown), room - strlen(unknown), "%s\n", said[i]);
-        free(said[i]);
+    for (size_t i = 0; i < n_messages; i++) {
+        snprintf(unknown + strlen(unknown), room - strlen(unknown), "%s\n", messages[i]);
+        free(messages[i]);
     }
     for (size_t i = 0; i < n; i++) free(env[i]);
     return code;
 }
 
-static enum qr_code job(struct qr_settings *s, struct qr_err *err, const char *text) {
+static enum qr_code read_job(struct qr_settings *s, struct qr_err *err, const char *text) {
     struct qr_json *root;
     if (qr_json_parse(qr_bytes_of_string(text), "test", &root, err) != QR_OK) return err->code;
     enum qr_code code = qr_settings_job(s, root, err);
@@ -55,7 +55,7 @@ static void test_defaults(void) {
     qr_settings_fini(&s);
 }
 
-/* Whatever is read first, the nearest to the person wins. */
+/* The precedence does not depend on the order of reading. */
 static void test_order(void) {
     char unknown[512];
     for (int turn = 0; turn < 6; turn++) {
@@ -66,14 +66,14 @@ static void test_order(void) {
         qr_settings_init(&s);
         for (int k = 0; k < 3; k++) {
             enum qr_code code = QR_OK;
-            if (orders[turn][k] == 0) code = flags(&s, &err, "--threads=3", NULL, NULL);
+            if (orders[turn][k] == 0) code = read_flags(&s, &err, "--threads=3", NULL, NULL);
             if (orders[turn][k] == 1)
-                code = environment(&s, &err, "QRING_THREADS=4", "QRING_DATA_PORT=7", unknown,
-                                   sizeof unknown);
+                code = read_environment(&s, &err, "QRING_THREADS=4", "QRING_DATA_PORT=7", unknown,
+                                        sizeof unknown);
             if (orders[turn][k] == 2)
-                code = job(&s, &err,
-                           "{\"threads\": 5, \"data_port\": 8, \"form-timeout\": \"2m\", "
-                           "\"plaintext\": true}");
+                code = read_job(&s, &err,
+                                "{\"threads\": 5, \"data_port\": 8, \"form-timeout\": \"2m\", "
+                                "\"plaintext\": true}");
             CHECK(code == QR_OK, "%s", err.msg);
         }
         CHECK(s.threads == 3 && s.data_port == 7 && s.form_timeout_ns == INT64_C(120000000000) &&
@@ -87,52 +87,53 @@ static void test_forms(void) {
     struct qr_settings s;
     struct qr_err err = {0};
     qr_settings_init(&s);
-    CHECK(flags(&s, &err, "job.json", "--isa", "avx2") == QR_OK && strcmp(s.isa, "avx2") == 0 &&
-              strcmp(s.job, "job.json") == 0,
+    CHECK(read_flags(&s, &err, "job.json", "--isa", "avx2") == QR_OK &&
+              strcmp(s.isa, "avx2") == 0 && strcmp(s.job, "job.json") == 0,
           "%s", err.msg);
-    CHECK(flags(&s, &err, "--plaintext", "--exit-on-drain=0", "--start-timeout=500ms") == QR_OK &&
+    CHECK(read_flags(&s, &err, "--plaintext", "--exit-on-drain=0", "--start-timeout=500ms") ==
+                  QR_OK &&
               s.plaintext && s.exit_on_drain == 0,
           "%s", err.msg);
     CHECK(s.start_timeout_ns == 500000000);
-    CHECK(flags(&s, &err, "--plaintext=false", "--threads=auto", "--index=") == QR_OK &&
+    CHECK(read_flags(&s, &err, "--plaintext=false", "--threads=auto", "--index=") == QR_OK &&
               !s.plaintext && s.threads == -1 && !s.index,
           "%s", err.msg);
-    CHECK(flags(&s, &err, "--weights-gcs-bucket=b", "--weights-gcs-path=p/x.h5",
-                "--profiler-port=2223") == QR_OK,
+    CHECK(read_flags(&s, &err, "--weights-gcs-bucket=b", "--weights-gcs-path=p/x.h5",
+                     "--profiler-port=2223") == QR_OK,
           "%s", err.msg);
-    CHECK(flags(&s, &err, "--logdir", "gs://b/logs", NULL) == QR_OK &&
+    CHECK(read_flags(&s, &err, "--logdir", "gs://b/logs", NULL) == QR_OK &&
               qr_settings_check(&s, &err) == QR_OK,
           "%s", err.msg);
-    CHECK(flags(&s, &err, "--weights=w.h5", NULL, NULL) == QR_OK &&
+    CHECK(read_flags(&s, &err, "--weights=w.h5", NULL, NULL) == QR_OK &&
               qr_settings_check(&s, &err) == QR_INVALID_ARGUMENT,
-          "both");
+          "both weights settings");
     qr_settings_fini(&s);
 }
 
-/* A manifest has it as "": as if it were not there. */
+/* An empty value, as in a manifest, counts as unset. */
 static void test_empty(void) {
     struct qr_settings s, unset;
     struct qr_err err = {0};
     qr_settings_init(&s);
     qr_settings_init(&unset);
-    CHECK(flags(&unset, &err, NULL, NULL, NULL) == QR_OK, "%s", err.msg);
-    CHECK(flags(&s, &err, "--max-workers=", "--data-port=auto", "--http-port=") == QR_OK, "%s",
+    CHECK(read_flags(&unset, &err, NULL, NULL, NULL) == QR_OK, "%s", err.msg);
+    CHECK(read_flags(&s, &err, "--max-workers=", "--data-port=auto", "--http-port=") == QR_OK, "%s",
           err.msg);
     CHECK(s.max_workers == unset.max_workers && s.max_workers == 64, "%lld workers",
           (long long)s.max_workers);
     CHECK(s.data_port == 2224 && s.http_port == unset.http_port && s.http_port == 8080);
-    CHECK(flags(&s, &err,
-                "--start-timeout=", "--checkpoint-steps=", "--checkpoint-interval=auto") == QR_OK &&
-              flags(&s, &err, "--exit-on-drain=", NULL, NULL) == QR_OK,
+    CHECK(read_flags(&s, &err, "--start-timeout=", "--checkpoint-steps=",
+                     "--checkpoint-interval=auto") == QR_OK &&
+              read_flags(&s, &err, "--exit-on-drain=", NULL, NULL) == QR_OK,
           "%s", err.msg);
     CHECK(s.start_timeout_ns == 600 * QR_SECOND && s.checkpoint_steps == 100 &&
           s.checkpoint_interval_ns == 10 * QR_SECOND && s.exit_on_drain == unset.exit_on_drain);
-    CHECK(s.form_timeout_ns == -1 && s.threads == -1 && s.min_workers == -1, "what has none");
+    CHECK(s.form_timeout_ns == -1 && s.threads == -1 && s.min_workers == -1, "no default");
     qr_settings_fini(&s);
     qr_settings_fini(&unset);
 }
 
-static void test_refused(void) {
+static void test_rejected(void) {
     static const struct {
         const char *a, *b, *words;
     } rows[] = {
@@ -153,7 +154,7 @@ static void test_refused(void) {
         struct qr_settings s;
         struct qr_err err = {0};
         qr_settings_init(&s);
-        CHECK(flags(&s, &err, rows[i].a, rows[i].b, NULL) == QR_INVALID_ARGUMENT &&
+        CHECK(read_flags(&s, &err, rows[i].a, rows[i].b, NULL) == QR_INVALID_ARGUMENT &&
                   strstr(err.msg, rows[i].words),
               "%s: %s", rows[i].a, err.msg);
         qr_settings_fini(&s);
@@ -165,23 +166,24 @@ static void test_environment(void) {
     struct qr_err err = {0};
     char unknown[512];
     qr_settings_init(&s);
-    CHECK(environment(&s, &err, "QRING_THREDS=2", "QRING_JOB=j.json", unknown, sizeof unknown) ==
-              QR_OK,
+    CHECK(read_environment(&s, &err, "QRING_THREDS=2", "QRING_JOB=j.json", unknown,
+                           sizeof unknown) == QR_OK,
           "%s", err.msg);
     CHECK(strstr(unknown, "QRING_THREDS") && strstr(unknown, "did you mean QRING_THREADS?") &&
               s.threads == -1,
           "%s", unknown);
     CHECK(s.job && strcmp(s.job, "j.json") == 0);
-    /* a Service called qring, or qring-worker-0, is not a setting and no mistake */
-    CHECK(environment(&s, &err, "QRING_PORT=tcp://10.0.0.1:2222",
-                      "QRING_WORKER_0_SERVICE_HOST=10.0.0.1", unknown, sizeof unknown) == QR_OK,
+    /* Variables of a Service named qring or qring-worker-0 are neither settings nor mistakes. */
+    CHECK(read_environment(&s, &err, "QRING_PORT=tcp://10.0.0.1:2222",
+                           "QRING_WORKER_0_SERVICE_HOST=10.0.0.1", unknown,
+                           sizeof unknown) == QR_OK,
           "%s", err.msg);
     CHECK(!unknown[0] && s.port == -1, "%s", unknown);
-    CHECK(environment(&s, &err, "QRING_THREADS=many", NULL, unknown, sizeof unknown) ==
+    CHECK(read_environment(&s, &err, "QRING_THREADS=many", NULL, unknown, sizeof unknown) ==
                   QR_INVALID_ARGUMENT &&
               strstr(err.msg, "QRING_THREADS"),
           "%s", err.msg);
-    CHECK(environment(&s, &err, "QRING_HELP=1", NULL, unknown, sizeof unknown) == QR_OK &&
+    CHECK(read_environment(&s, &err, "QRING_HELP=1", NULL, unknown, sizeof unknown) == QR_OK &&
               !s.help && strstr(unknown, "QRING_HELP"),
           "%s", unknown);
     qr_settings_fini(&s);
@@ -201,13 +203,14 @@ static void test_job(void) {
         struct qr_settings s;
         struct qr_err err = {0};
         qr_settings_init(&s);
-        CHECK(job(&s, &err, rows[i].text) == QR_INVALID_ARGUMENT && strstr(err.msg, rows[i].words),
+        CHECK(read_job(&s, &err, rows[i].text) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, rows[i].words),
               "%s: %s", rows[i].text, err.msg);
         qr_settings_fini(&s);
     }
 }
 
-/* Keys of the job are gathered, not chosen: those of the environment, then flags in their order. */
+/* Overrides of job keys accumulate: those of the environment first, then flags in their order. */
 static void test_set(void) {
     struct qr_settings s;
     struct qr_err err = {0};
@@ -215,11 +218,11 @@ static void test_set(void) {
     struct qr_job *j = NULL;
     char unknown[512];
     qr_settings_init(&s);
-    CHECK(flags(&s, &err, "--set=train.epochs=60", "--seed=9", "--set=seed=4") == QR_OK, "%s",
+    CHECK(read_flags(&s, &err, "--set=train.epochs=60", "--seed=9", "--set=seed=4") == QR_OK, "%s",
           err.msg);
-    CHECK(environment(&s, &err, "QRING_SEED=7",
-                      "QRING_SET=\n train.epochs=5 \r\n\nworker.threads=3\n", unknown,
-                      sizeof unknown) == QR_OK &&
+    CHECK(read_environment(&s, &err, "QRING_SEED=7",
+                           "QRING_SET=\n train.epochs=5 \r\n\nworker.threads=3\n", unknown,
+                           sizeof unknown) == QR_OK &&
               !unknown[0],
           "%s %s", err.msg, unknown);
     qr_overrides_put(&s.set, &b);
@@ -233,21 +236,22 @@ static void test_set(void) {
     qr_job_free(j);
     qr_settings_fini(&s);
     qr_settings_init(&s);
-    CHECK(flags(&s, &err, "--set=", "--seed=", NULL) == QR_OK && s.set.n == 0, "as if not there");
-    CHECK(flags(&s, &err, "--set", "epochs", NULL) == QR_INVALID_ARGUMENT &&
+    CHECK(read_flags(&s, &err, "--set=", "--seed=", NULL) == QR_OK && s.set.n == 0,
+          "empty values are ignored");
+    CHECK(read_flags(&s, &err, "--set", "epochs", NULL) == QR_INVALID_ARGUMENT &&
               strstr(err.msg, "--set: 'epochs' is not PATH=VALUE"),
           "%s", err.msg);
-    CHECK(environment(&s, &err, "QRING_SET=a=1\nb", NULL, unknown, sizeof unknown) ==
+    CHECK(read_environment(&s, &err, "QRING_SET=a=1\nb", NULL, unknown, sizeof unknown) ==
                   QR_INVALID_ARGUMENT &&
               strstr(err.msg, "QRING_SET: 'b' is not PATH=VALUE"),
           "%s", err.msg);
-    CHECK(job(&s, &err, "{\"set\": \"seed=1\"}") == QR_INVALID_ARGUMENT &&
+    CHECK(read_job(&s, &err, "{\"set\": \"seed=1\"}") == QR_INVALID_ARGUMENT &&
               strstr(err.msg, "worker.set belongs on the command line or in the environment"),
           "%s", err.msg);
     qr_settings_fini(&s);
     qr_settings_init(&s);
     CHECK(
-        flags(&s, &err, "--set=worker.thread=2", NULL, NULL) == QR_OK &&
+        read_flags(&s, &err, "--set=worker.thread=2", NULL, NULL) == QR_OK &&
             qr_settings_load_job(&s, NULL, NULL, &j, &err) == QR_INVALID_ARGUMENT &&
             strstr(err.msg, "--set worker.thread=2: worker.thread is not a setting; did you mean"),
         "%s", err.msg);
@@ -256,7 +260,7 @@ static void test_set(void) {
     qr_settings_fini(&s);
 }
 
-static void gather(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static void collect(void *ctx, enum qr_log_level level, const char *module, const char *message) {
     (void)level, (void)module;
     qr_buf_printf(ctx, "%s\n", message);
 }
@@ -265,18 +269,18 @@ static void test_texts(void) {
     struct qr_settings s;
     struct qr_err err;
     struct qr_buf b = {0};
-    struct qr_log log = {.write = gather, .ctx = &b};
+    struct qr_log log = {.write = collect, .ctx = &b};
     qr_settings_init(&s);
-    CHECK(flags(&s, &err, "--threads=2", NULL, NULL) == QR_OK &&
-          job(&s, &err, "{\"isa\": \"portable\"}") == QR_OK);
+    CHECK(read_flags(&s, &err, "--threads=2", NULL, NULL) == QR_OK &&
+          read_job(&s, &err, "{\"isa\": \"portable\"}") == QR_OK);
     qr_settings_log(&s, &log);
     CHECK(strstr(qr_buf_string(&b), "from flags: threads=2\n") &&
               strstr(qr_buf_string(&b), "from the job file: isa=portable\n"),
           "%s", qr_buf_string(&b));
     CHECK(strstr(qr_buf_string(&b), "data-port=2224"), "%s", qr_buf_string(&b));
     qr_buf_clear(&b);
-    CHECK(flags(&s, &err, "--progress-to=https://me:hush@h:1/hush?hush", "--weights",
-                "https://me:hush@h/w.h5?hush") == QR_OK);
+    CHECK(read_flags(&s, &err, "--progress-to=https://me:hush@h:1/hush?hush", "--weights",
+                     "https://me:hush@h/w.h5?hush") == QR_OK);
     qr_settings_log(&s, &log);
     CHECK(strstr(qr_buf_string(&b), "progress-to=https://h:1") &&
               strstr(qr_buf_string(&b), "weights=https://h/w.h5?...") &&
@@ -301,12 +305,12 @@ static void test_texts(void) {
     qr_settings_fini(&s);
 }
 
-/* Each row says whether it may differ between workers, whose counts, and what a newcomer with
- * another is told. */
-static void test_between(void) {
+/* Each setting has a scope: whether it may differ between workers, and whose value applies. It has
+ * a message for a newcomer with another value. */
+static void test_scopes(void) {
     static const struct {
         const char *name;
-        enum qr_setting_scope between;
+        enum qr_setting_scope scope;
     } rows[] = {
         {"epochs", QR_SETTING_RING},
         {"allreduce", QR_SETTING_RING},
@@ -321,25 +325,25 @@ static void test_between(void) {
         {"set", QR_SETTING_EQUAL},
         {"seed", QR_SETTING_EQUAL},
     };
-    const char *told;
+    const char *message;
     size_t n[QR_SETTING_EQUAL + 1] = {0};
     for (size_t i = 0; qr_settings_name(i); i++) {
-        enum qr_setting_scope b = qr_settings_scope(qr_settings_name(i), &told);
-        CHECK(b > QR_SETTING_NONE && b <= QR_SETTING_EQUAL, "--%s does not say whose value counts",
+        enum qr_setting_scope b = qr_settings_scope(qr_settings_name(i), &message);
+        CHECK(b > QR_SETTING_NONE && b <= QR_SETTING_EQUAL, "--%s has no scope",
               qr_settings_name(i));
-        CHECK(told || (b != QR_SETTING_RING && b != QR_SETTING_EQUAL),
-              "--%s: what is a newcomer with another told?", qr_settings_name(i));
-        CHECK(!told || b != QR_SETTING_OWN, "--%s", qr_settings_name(i));
+        CHECK(message || (b != QR_SETTING_RING && b != QR_SETTING_EQUAL),
+              "--%s has no message for a newcomer", qr_settings_name(i));
+        CHECK(!message || b != QR_SETTING_OWN, "--%s", qr_settings_name(i));
         n[b]++;
     }
     for (size_t i = 0; i < COUNT(rows); i++)
-        CHECK(qr_settings_scope(rows[i].name, NULL) == rows[i].between, "--%s", rows[i].name);
-    CHECK(n[QR_SETTING_RING] == 3, "a fourth wants a place in struct qr_common");
-    CHECK(qr_settings_scope("nothing", &told) == QR_SETTING_NONE && !told &&
+        CHECK(qr_settings_scope(rows[i].name, NULL) == rows[i].scope, "--%s", rows[i].name);
+    CHECK(n[QR_SETTING_RING] == 3, "a fourth one needs a field in struct qr_common");
+    CHECK(qr_settings_scope("nothing", &message) == QR_SETTING_NONE && !message &&
           qr_settings_scope("progress-fd", NULL) == QR_SETTING_OWN);
 }
 
-/* Keys of the job: those that differ without a word are those that the hash leaves out. */
+/* The job keys that must be equal are those in the job hash. */
 #define MODEL "\"model\":[{\"layer\":\"dense\",\"units\":1}]"
 #define NPZ(file, more)                                                                            \
     "\"data\":{\"source\":\"csv\",\"url\":\"/tmp/qring-settings-" file ".csv\"" more "}"
@@ -383,7 +387,7 @@ static void test_keys(void) {
     };
     static const char *const files[] = {"a", "b", "c"};
     struct qr_err err;
-    const char *told;
+    const char *message;
     char hash[65], other[65], path[64];
     for (size_t i = 0; i < COUNT(files); i++) {
         snprintf(path, sizeof path, "/tmp/qring-settings-%s.csv", files[i]);
@@ -396,11 +400,12 @@ static void test_keys(void) {
     hash_of("{" MODEL "," NPZ("a", "") "}", hash);
     for (size_t i = 0; i < COUNT(rows); i++) {
         hash_of(rows[i].text, other);
-        enum qr_setting_scope b = qr_settings_scope_key(rows[i].key, &told);
+        enum qr_setting_scope b = qr_settings_scope_key(rows[i].key, &message);
         bool hashed = strcmp(hash, other) != 0,
-             says = b == QR_SETTING_EQUAL && told && strstr(told, "KEY is");
-        CHECK(hashed == says, "%s: %s the job hash", rows[i].key, hashed ? "in" : "not in");
-        CHECK((b == QR_SETTING_OWN) == !told, "%s", rows[i].key);
+             must_be_equal = b == QR_SETTING_EQUAL && message && strstr(message, "KEY is");
+        CHECK(hashed == must_be_equal, "%s: %s the job hash", rows[i].key,
+              hashed ? "in" : "not in");
+        CHECK((b == QR_SETTING_OWN) == !message, "%s", rows[i].key);
     }
     for (size_t i = 0; i < COUNT(files); i++) {
         snprintf(path, sizeof path, "/tmp/qring-settings-%s.csv", files[i]);
@@ -413,12 +418,12 @@ int main(void) {
     test_order();
     test_forms();
     test_empty();
-    test_refused();
+    test_rejected();
     test_environment();
     test_job();
     test_set();
     test_texts();
-    test_between();
+    test_scopes();
     test_keys();
     return t_end();
 }

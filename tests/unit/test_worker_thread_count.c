@@ -1,5 +1,5 @@
-/* The number of threads of a worker whose pod is resized or throttled, on virtual time: how soon it
- * follows, and that it does not flap. */
+/* The number of threads of a worker whose pod is resized or throttled, on virtual time: it adapts
+ * soon and does not flap. */
 #include "worker/thread_count.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "tests/t.h"
 
-static const int64_t look_ns = 500 * QR_MS;
+static const int64_t sample_ns = 500 * QR_MS;
 
 /* A pod with one quota for this process and for busy threads of others. */
 struct pod {
@@ -33,18 +33,18 @@ static void pod_resize(struct pod *p, double cpu_limit) {
     p->reading.cpus = (unsigned)cpu_limit + ((unsigned)cpu_limit < cpu_limit);
 }
 
-/* What the kernel does within half a second, then a look. */
-static void pod_look(struct pod *p) {
+/* Half a second of the kernel's accounting, then a sample. */
+static void pod_sample(struct pod *p) {
     struct qr_pod_reading *r = &p->reading;
     double want = p->count.n * (1 - p->waiting), all = want + p->others;
     double part = all > r->cpu_limit ? r->cpu_limit / all : 1;
     unsigned before = p->count.n;
-    p->now_ns += look_ns;
-    r->cpu_ns += (int64_t)(want * part * (double)look_ns);
+    p->now_ns += sample_ns;
+    r->cpu_ns += (int64_t)(want * part * (double)sample_ns);
     r->throttling.periods += 5;
     r->throttling.throttled_periods += part < 1 ? 5 : 0;
     r->throttling.throttled_ns +=
-        (uint64_t)((1 - part) * (p->count.n + p->others) * (double)look_ns);
+        (uint64_t)((1 - part) * (p->count.n + p->others) * (double)sample_ns);
     qr_thread_count_look(&p->count, r, p->now_ns);
     p->changes += p->count.n != before;
 }
@@ -52,7 +52,7 @@ static void pod_look(struct pod *p) {
 /* Seconds until n threads compute; -1 after a minute without. */
 static double seconds_until(struct pod *p, unsigned n) {
     int64_t began_ns = p->now_ns;
-    while (p->count.n != n && p->now_ns - began_ns < 60 * QR_SECOND) pod_look(p);
+    while (p->count.n != n && p->now_ns - began_ns < 60 * QR_SECOND) pod_sample(p);
     return p->count.n == n ? (double)(p->now_ns - began_ns) / 1e9 : -1;
 }
 
@@ -63,7 +63,7 @@ static void check_reason(const struct pod *p, const char *want) {
     qr_buf_free(&text);
 }
 
-static void limits(void) {
+static void test_limits(void) {
     static const struct {
         double limit;
         unsigned n;
@@ -80,28 +80,28 @@ static void limits(void) {
         pod_resize(&p, row[i].limit);
         double took = seconds_until(&p, row[i].n);
         CHECK(took >= 0 && took <= 1, "row %zu: %u threads after %g s", i, p.count.n, took);
-        for (int k = 0; k < 200; k++) pod_look(&p);
+        for (int k = 0; k < 200; k++) pod_sample(&p);
         CHECK(p.count.n == row[i].n, "row %zu: %u threads", i, p.count.n);
         check_reason(&p, row[i].reason);
     }
-    /* the 0.5, 1 and 0.01 CPUs are one number */
+    /* 0.5, 1 and 0.01 CPUs give the same number */
     CHECK(p.changes == 6, "%u changes", p.changes);
 }
 
-/* A limit that stands for one look only changes nothing. */
-static void flickers(void) {
+/* A limit that lasts for only one sample changes nothing. */
+static void test_flicker(void) {
     struct pod p = pod_new(4, UINT64_MAX);
     for (int k = 0; k < 100; k++) {
         pod_resize(&p, k % 2 ? 4 : 1);
-        p.now_ns += look_ns;
+        p.now_ns += sample_ns;
         qr_thread_count_look(&p.count, &p.reading, p.now_ns);
-        CHECK(p.count.n == 4, "look %d: %u threads", k, p.count.n);
+        CHECK(p.count.n == 4, "sample %d: %u threads", k, p.count.n);
     }
 }
 
-static void share(void) {
+static void test_share(void) {
     struct pod p = pod_new(4, UINT64_MAX);
-    for (int k = 0; k < 100; k++) pod_look(&p);
+    for (int k = 0; k < 100; k++) pod_sample(&p);
     CHECK(p.count.n == 4, "alone: %u threads", p.count.n);
     p.others = 4;
     double took = seconds_until(&p, 2);
@@ -109,21 +109,21 @@ static void share(void) {
     check_reason(&p, "CPU share is 2 of a limit of 4");
     /* Ten minutes: a trial after 10, 20, 40, 80, 160 and 320 s, each of two changes. */
     p.changes = 0;
-    for (int k = 0; k < 1200; k++) pod_look(&p);
+    for (int k = 0; k < 1200; k++) pod_sample(&p);
     CHECK(p.changes >= 8 && p.changes <= 14, "%u changes in ten minutes", p.changes);
     p.others = 0;
-    for (int k = 0; k < 700; k++) pod_look(&p);
+    for (int k = 0; k < 700; k++) pod_sample(&p);
     CHECK(p.count.n == 4, "alone again: %u threads", p.count.n);
     p.changes = 0;
-    for (int k = 0; k < 1200; k++) pod_look(&p);
+    for (int k = 0; k < 1200; k++) pod_sample(&p);
     CHECK(p.changes == 0, "%u changes alone", p.changes);
-    /* The next time is the first again: back after 10 s. */
+    /* The intervals start again: back after 10 s. */
     p.others = 4;
     CHECK(seconds_until(&p, 2) <= 2);
     p.others = 0;
     took = seconds_until(&p, 4);
     CHECK(took >= 9 && took <= 12, "after %g s", took);
-    /* A resize ends it. */
+    /* A resize restores the full number. */
     p.others = 4;
     CHECK(seconds_until(&p, 2) <= 2);
     p.others = 0;
@@ -131,9 +131,9 @@ static void share(void) {
     CHECK(seconds_until(&p, 6) <= 1);
 }
 
-/* No fewer threads than the share deserves: where the own threads use up a limit that is not whole,
- * and where they wait for peers and the quota is used up only now and then. */
-static void deserved(void) {
+/* No fewer threads than the fair share: where the own threads use up a limit that is not whole, and
+ * where they wait for peers and use up the quota only now and then. */
+static void test_fair_share(void) {
     static const struct {
         double limit, others, waiting;
         unsigned n;
@@ -145,7 +145,7 @@ static void deserved(void) {
         struct pod p = pod_new(row[i].limit, UINT64_MAX);
         p.others = row[i].others;
         p.waiting = row[i].waiting;
-        for (int k = 0; k < 8; k++) pod_look(&p);
+        for (int k = 0; k < 8; k++) pod_sample(&p);
         CHECK(p.count.n == row[i].n, "row %zu: %u threads, not %u", i, p.count.n, row[i].n);
     }
     struct pod p = pod_new(4, UINT64_MAX);
@@ -153,72 +153,72 @@ static void deserved(void) {
     for (int k = 0; k < 20; k++) {
         p.reading.throttling.throttled_periods += k % 2 ? 5 : 0; /* short bursts */
         p.reading.throttling.throttled_ns += 20 * (uint64_t)QR_MS;
-        pod_look(&p);
+        pod_sample(&p);
     }
     CHECK(p.count.n == 4, "bursts: %u threads", p.count.n);
 }
 
-/* Counts that go back, as when another parent group has been throttled for longer than the one read
- * before: no number follows from their difference. */
-static void backwards(void) {
+/* Counts go back, as when another parent group has been throttled for longer than the one read
+ * before: their difference is ignored. */
+static void test_counts_go_back(void) {
     static const struct qr_throttling row[] = {
         {1000, 900, 50000000000}, {500, 100, 51000000000}, {500, 90, 52000000000}, {900, 600, 1}};
     struct pod p = pod_new(4, UINT64_MAX);
     p.count.window.throttling = row[0];
     for (size_t k = 1; k < COUNT(row); k++) {
         p.reading.throttling = row[k];
-        p.now_ns += 2 * look_ns;
+        p.now_ns += 2 * sample_ns;
         qr_thread_count_look(&p.count, &p.reading, p.now_ns);
-        CHECK(p.count.n == 4, "look %zu: %u threads", k, p.count.n);
+        CHECK(p.count.n == 4, "sample %zu: %u threads", k, p.count.n);
     }
 }
 
-static void memory(void) {
+static void test_memory(void) {
     struct pod p = pod_new(8, 1800);
     CHECK(p.count.n == 8 && !p.count.memory_is_short, "%u threads", p.count.n);
     p.reading.memory_limit = 1799;
-    pod_look(&p);
+    pod_sample(&p);
     CHECK(p.count.n == 7 && !p.count.memory_is_short, "%u threads", p.count.n);
     check_reason(&p, "memory limit is 1799 bytes");
     p.reading.memory_limit = 1100;
-    pod_look(&p);
+    pod_sample(&p);
     CHECK(p.count.n == 1 && !p.count.memory_is_short, "%u threads", p.count.n);
     p.reading.memory_limit = 1099;
-    pod_look(&p);
+    pod_sample(&p);
     CHECK(p.count.n == 1 && p.count.memory_is_short);
     CHECK(qr_thread_count_bytes(&p.count, 1) == 1100 && qr_thread_count_bytes(&p.count, 8) == 1800);
     p.reading.memory_limit = UINT64_MAX;
-    pod_look(&p);
+    pod_sample(&p);
     CHECK(p.count.n == 8 && !p.count.memory_is_short, "%u threads", p.count.n);
     p.count.bytes = UINT64_MAX - 50;
-    pod_look(&p);
+    pod_sample(&p);
     CHECK(qr_thread_count_bytes(&p.count, 1) == UINT64_MAX && !p.count.memory_is_short);
 }
 
-static void fixed(void) {
+static void test_fixed(void) {
     struct pod p = pod_new(8, 1800);
     p.count.fixed = 3;
     for (int k = 0; k < 20; k++) {
         pod_resize(&p, k % 8 + 1);
         p.others = k;
-        pod_look(&p);
+        pod_sample(&p);
         CHECK(p.count.n == 3, "%u threads", p.count.n);
     }
     p.reading.memory_limit = 1300;
-    pod_look(&p);
+    pod_sample(&p);
     CHECK(p.count.n == 3 && !p.count.memory_is_short);
     p.reading.memory_limit = 1299;
-    pod_look(&p);
+    pod_sample(&p);
     CHECK(p.count.n == 3 && p.count.memory_is_short);
 }
 
 int main(void) {
-    limits();
-    flickers();
-    share();
-    deserved();
-    backwards();
-    memory();
-    fixed();
+    test_limits();
+    test_flicker();
+    test_share();
+    test_fair_share();
+    test_counts_go_back();
+    test_memory();
+    test_fixed();
     return t_end();
 }

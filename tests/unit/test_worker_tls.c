@@ -1,5 +1,5 @@
-/* A certificate of one's own that begins soon is waited for; what begins later is retried, or
- * refused. On virtual time, and once on the true one. */
+/* A worker waits for its certificate if it becomes valid soon; one that becomes valid later gives a
+ * retryable error or is rejected. On virtual time, and once on real time. */
 #include "worker/tls.h"
 
 #include "tests/tls.h"
@@ -11,9 +11,9 @@ static void virtual_sleep(int64_t ns) {
     slept_ns += ns;
 }
 
-/* Begins in so many seconds, by this machine's clock. */
-static void starts_in(struct qr_settings *s, int64_t seconds, enum qr_code expected, int exit_code,
-                      int64_t least_s, int64_t most_s) {
+/* The certificate becomes valid in `seconds`, by this machine's clock. */
+static void test_valid_in(struct qr_settings *s, int64_t seconds, enum qr_code expected,
+                          int exit_code, int64_t least_s, int64_t most_s) {
     int64_t none = 0;
     const struct qr_clock wall = {virtual_now, &none};
     struct qr_certificate_request o = tls_order("begins");
@@ -37,8 +37,8 @@ static void starts_in(struct qr_settings *s, int64_t seconds, enum qr_code expec
     tls_dir_free(&d);
 }
 
-/* As a worker does it, on the true clock. */
-static void waits_for_real(struct qr_settings *s) {
+/* As in a worker, on the real clock. */
+static void test_real_clock(struct qr_settings *s) {
     struct qr_certificate_request o = tls_order("real");
     struct tls_dir d = tls_dir_new();
     struct qr_link_tls *tls = NULL;
@@ -58,14 +58,15 @@ static void waits_for_real(struct qr_settings *s) {
 int main(void) {
     struct qr_settings s;
     qr_settings_init(&s);
-    starts_in(&s, -10, QR_OK, 0, 0, 0);
-    /* a second passes between the two clocks' readings, at most one more in making it */
-    starts_in(&s, 5, QR_OK, 0, 3, 6);
-    starts_in(&s, 55, QR_OK, 0, 53, 57);
-    starts_in(&s, 70, QR_UNAVAILABLE, 138, 60, 60);
-    starts_in(&s, 590, QR_UNAVAILABLE, 138, 60, 60);
-    starts_in(&s, 700, QR_INVALID_ARGUMENT, 2, 0, 0);
-    waits_for_real(&s);
+    test_valid_in(&s, -10, QR_OK, 0, 0, 0);
+    /* A second passes between the two readings of the clock, and at most one more while the
+     * certificate is made. */
+    test_valid_in(&s, 5, QR_OK, 0, 3, 6);
+    test_valid_in(&s, 55, QR_OK, 0, 53, 57);
+    test_valid_in(&s, 70, QR_UNAVAILABLE, 138, 60, 60);
+    test_valid_in(&s, 590, QR_UNAVAILABLE, 138, 60, 60);
+    test_valid_in(&s, 700, QR_INVALID_ARGUMENT, 2, 0, 0);
+    test_real_clock(&s);
     qr_settings_fini(&s);
     return t_end();
 }
