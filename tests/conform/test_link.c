@@ -1,8 +1,6 @@
-/* The same cases over every form of the link (link/link.h): what one form allows and another does
- * not would hide there until production.
- *
- * One thread polls all links of a case in turn, 1 ms each, so that every form (also the simulated
- * one) can be driven. */
+/* The same cases for every implementation of the link (link/link.h), because a difference between
+ * implementations would show only in production. One thread polls all links of a case in turn, 1 ms
+ * each, so that every implementation can be driven, including the simulated one. */
 #include "base/mem.h"
 #include "link/link_grpc.h"
 #include "tests/conform/link_forms.h"
@@ -12,7 +10,7 @@
 #include "tests/tls.h"
 
 #ifdef __SANITIZE_ADDRESS__
-/* c-ares of Debian 12 loses the name that it looks up in /etc/hosts. */
+/* c-ares of Debian 12 leaks the name that it looks up in /etc/hosts. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libcares.so"; }
 #endif
@@ -36,7 +34,7 @@ struct bench {
 };
 
 /* Message i of n bytes: its number, then a pattern that depends on both. */
-static void fill(uint8_t *p, size_t n, uint32_t number) {
+static void fill_pattern(uint8_t *p, size_t n, uint32_t number) {
     for (size_t i = 0; i < n; i++) p[i] = (uint8_t)(i * 7 + number * 13 + (i >> 8));
     if (n >= 4) qr_set_u32le(p, number);
 }
@@ -47,7 +45,7 @@ static bool matches(struct qr_bytes m, uint32_t number) {
     return true;
 }
 
-static void take(struct seen *s, const struct qr_link_event *e) {
+static void record_event(struct seen *s, const struct qr_link_event *e) {
     if (e->kind == QR_LINK_NOTHING) return;
     if (e->kind == QR_LINK_WOKEN) {
         s->woken++;
@@ -70,7 +68,7 @@ static void take(struct seen *s, const struct qr_link_event *e) {
 }
 static int64_t now(struct bench *b) { return b->form->now_ns(b->ctx); }
 /* Polls every link until *counter reaches want; false after limit_ms. */
-static bool until(struct bench *b, const unsigned *counter, unsigned want, int limit_ms) {
+static bool poll_until(struct bench *b, const unsigned *counter, unsigned want, int limit_ms) {
     int64_t end = now(b) + (int64_t)limit_ms * QR_MS;
     while (*counter < want) {
         if (now(b) > end) return false;
@@ -78,14 +76,14 @@ static bool until(struct bench *b, const unsigned *counter, unsigned want, int l
             struct qr_link_event e;
             if (!b->s[i].l) continue;
             b->s[i].l->ops->poll(b->s[i].l, now(b) + QR_MS, &e);
-            take(&b->s[i], &e);
+            record_event(&b->s[i], &e);
         }
     }
     return true;
 }
 static void run_for(struct bench *b, int ms) {
     unsigned never = 0;
-    (void)until(b, &never, 1, ms);
+    (void)poll_until(b, &never, 1, ms);
 }
 static void open_bench(struct bench *b, const struct link_form *form, int n) {
     *b = (struct bench){.form = form};
@@ -119,8 +117,8 @@ static void connect_pair(struct bench *b) {
     char at[64];
     listen_on(b, 0, 0, at);
     b->s[1].l->ops->dial(b->s[1].l, 77, at);
-    CHECK(until(b, &b->s[1].ups, 1, 5000), "%s", b->form->name);
-    CHECK(until(b, &b->s[0].ups, 1, 5000), "%s", b->form->name);
+    CHECK(poll_until(b, &b->s[1].ups, 1, 5000), "%s", b->form->name);
+    CHECK(poll_until(b, &b->s[0].ups, 1, 5000), "%s", b->form->name);
 }
 static bool send_number(struct bench *b, int i, uint32_t number, const uint8_t *bytes,
                         size_t n_head, size_t n) {
@@ -153,7 +151,7 @@ static void case_order_both_ways(const struct link_form *form) {
                 size_t n = 4 + sent[i] % (BYTES - 4), head = sent[i] % 3 == 0   ? n
                                                              : sent[i] % 3 == 1 ? 4
                                                                                 : n / 2;
-                fill(bytes[i][sent[i]], n, sent[i]);
+                fill_pattern(bytes[i][sent[i]], n, sent[i]);
                 if (!send_number(&b, i, sent[i], bytes[i][sent[i]], head, n)) break;
                 sent[i]++;
             }
@@ -174,9 +172,9 @@ static void case_large(const struct link_form *form) {
     open_bench(&b, form, 2);
     connect_pair(&b);
     uint8_t *big = qr_xmalloc(QR_LINK_MAX_MESSAGE);
-    fill(big, QR_LINK_MAX_MESSAGE, 0);
+    fill_pattern(big, QR_LINK_MAX_MESSAGE, 0);
     CHECK(send_number(&b, 1, 0, big, 64, QR_LINK_MAX_MESSAGE), "%s", form->name);
-    CHECK(until(&b, &b.s[0].messages, 1, 5000), "%s", form->name);
+    CHECK(poll_until(&b, &b.s[0].messages, 1, 5000), "%s", form->name);
     CHECK(b.s[0].bad == 0 && b.s[0].bytes == QR_LINK_MAX_MESSAGE, "%s", form->name);
     for (int k = 0; k < 2000 && b.s[1].l->ops->unreleased(b.s[1].l); k++) run_for(&b, 1);
     CHECK(b.s[1].l->ops->unreleased(b.s[1].l) == 0, "%s", form->name);
@@ -198,24 +196,24 @@ static void case_peer_closes(const struct link_form *form) {
     uint8_t bytes[5][64];
     uint32_t old = b.s[1].conn;
     for (uint32_t i = 0; i < 5; i++) {
-        fill(bytes[i], 64, i);
+        fill_pattern(bytes[i], 64, i);
         CHECK(send_number(&b, 0, i, bytes[i], 64, 64), "%s", form->name);
     }
-    b.s[0].l->ops->close_conn(b.s[0].l, b.s[0].conn); /* what was sent still arrives */
-    CHECK(until(&b, &b.s[1].downs, 1, 3000), "%s", form->name);
+    b.s[0].l->ops->close_conn(b.s[0].l, b.s[0].conn); /* messages that were sent still arrive */
+    CHECK(poll_until(&b, &b.s[1].downs, 1, 3000), "%s", form->name);
     CHECK(b.s[1].messages == 5 && b.s[1].in_order == 5, "%s: %u arrived", form->name,
           b.s[1].messages);
     CHECK(b.s[1].reason[0] != 0, "%s: DOWN without a reason", form->name);
-    CHECK(b.s[0].downs == 0, "%s: no DOWN for the one who closed", form->name);
+    CHECK(b.s[0].downs == 0, "%s: no DOWN at the end that closed", form->name);
     CHECK(!b.s[1].l->ops->send(b.s[1].l, old, qr_bytes_of(bytes[0], 64), (struct qr_bytes){0}),
           "%s: sent on a closed connection", form->name);
-    /* the dial is still on: it connects again, under a new number */
-    CHECK(until(&b, &b.s[1].ups, 2, 5000), "%s", form->name);
+    /* Dialing continues: it connects again, with a new number. */
+    CHECK(poll_until(&b, &b.s[1].ups, 2, 5000), "%s", form->name);
     CHECK(b.s[1].conn != old && b.s[1].last_tag == 77, "%s", form->name);
-    CHECK(until(&b, &b.s[0].ups, 2, 5000), "%s", form->name);
-    /* the dialing side hangs up: DOWN there, and no more dialing */
+    CHECK(poll_until(&b, &b.s[0].ups, 2, 5000), "%s", form->name);
+    /* The dialing side hangs up: DOWN at the other end, and no more dialing. */
     b.s[1].l->ops->hang_up(b.s[1].l, 77);
-    CHECK(until(&b, &b.s[0].downs, 1, 3000), "%s", form->name);
+    CHECK(poll_until(&b, &b.s[0].downs, 1, 3000), "%s", form->name);
     run_for(&b, 200);
     CHECK(b.s[1].ups == 2 && b.s[0].ups == 2 && b.s[1].downs == 1, "%s", form->name);
     close_bench(&b);
@@ -225,14 +223,14 @@ static void case_dialed_too_early(const struct link_form *form) {
     struct bench b;
     char at[64];
     open_bench(&b, form, 3);
-    unsigned port = listen_on(&b, 2, 0, at); /* a port that is free a moment later */
+    unsigned port = listen_on(&b, 2, 0, at); /* a port that becomes free */
     drop_link(&b, 2);
     b.s[1].l->ops->dial(b.s[1].l, 5, at);
     run_for(&b, 1000);
     CHECK(b.s[1].ups == 0 && b.s[1].downs == 0, "%s", form->name);
     listen_on(&b, 0, port, at);
-    CHECK(until(&b, &b.s[1].ups, 1, 4000), "%s: not within 4 s", form->name);
-    CHECK(until(&b, &b.s[0].ups, 1, 1000), "%s", form->name);
+    CHECK(poll_until(&b, &b.s[1].ups, 1, 4000), "%s: not within 4 s", form->name);
+    CHECK(poll_until(&b, &b.s[0].ups, 1, 1000), "%s", form->name);
     close_bench(&b);
 }
 
@@ -246,8 +244,8 @@ static void case_port_in_use(const struct link_form *form) {
     enum qr_code code = b.s[1].l->ops->listen(b.s[1].l, at, &port, &err);
     CHECK(code == QR_ALREADY_EXISTS && strstr(err.msg, at) && port == 0, "%s: %s: %s", form->name,
           qr_code_name(code), err.msg);
-    code = b.s[1].l->ops->listen(b.s[1].l, "nonsense", &port, &err);
-    CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, "nonsense"), "%s: %s: %s", form->name,
+    code = b.s[1].l->ops->listen(b.s[1].l, "no-port", &port, &err);
+    CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, "no-port"), "%s: %s: %s", form->name,
           qr_code_name(code), err.msg);
     close_bench(&b);
 }
@@ -258,17 +256,18 @@ static void case_peer_gone_and_back(const struct link_form *form) {
     open_bench(&b, form, 2);
     unsigned port = listen_on(&b, 0, 0, at);
     b.s[1].l->ops->dial(b.s[1].l, 9, at);
-    CHECK(until(&b, &b.s[1].ups, 1, 5000) && until(&b, &b.s[0].ups, 1, 1000), "%s", form->name);
+    CHECK(poll_until(&b, &b.s[1].ups, 1, 5000) && poll_until(&b, &b.s[0].ups, 1, 1000), "%s",
+          form->name);
     uint32_t old = b.s[1].conn;
     drop_link(&b, 0);
     int64_t gone_ns = now(&b);
-    CHECK(until(&b, &b.s[1].downs, 1, 2000), "%s", form->name);
+    CHECK(poll_until(&b, &b.s[1].downs, 1, 2000), "%s", form->name);
     CHECK(now(&b) - gone_ns < QR_SECOND, "%s: DOWN took %lld ms", form->name,
           (long long)((now(&b) - gone_ns) / QR_MS));
     run_for(&b, 150);
     b.s[0] = (struct seen){.l = form->make(b.ctx)};
     listen_on(&b, 0, port, at);
-    CHECK(until(&b, &b.s[1].ups, 2, 4000), "%s: not redialed", form->name);
+    CHECK(poll_until(&b, &b.s[1].ups, 2, 4000), "%s: not redialed", form->name);
     CHECK(b.s[1].conn != old && b.s[1].last_tag == 9, "%s", form->name);
     close_bench(&b);
 }
@@ -281,7 +280,7 @@ static void case_back_pressure(const struct link_form *form) {
     static uint8_t bytes[BYTES];
     b.s[0].l->ops->pause(b.s[0].l, b.s[0].conn, true);
     unsigned sent = 0;
-    /* the same bytes again and again: only their number is looked at here */
+    /* Send the same bytes repeatedly: only their number is checked here. */
     for (unsigned i = 0; i < TRIES; i++) {
         if (!send_number(&b, 1, 0, bytes, 64, BYTES)) break;
         sent++;
@@ -291,7 +290,7 @@ static void case_back_pressure(const struct link_form *form) {
           form->name, sent);
     CHECK(b.s[0].messages == 0, "%s: %u delivered while paused", form->name, b.s[0].messages);
     b.s[0].l->ops->pause(b.s[0].l, b.s[0].conn, false);
-    CHECK(until(&b, &b.s[0].messages, sent, 10000), "%s: %u of %u after resuming", form->name,
+    CHECK(poll_until(&b, &b.s[0].messages, sent, 10000), "%s: %u of %u after resuming", form->name,
           b.s[0].messages, sent);
     CHECK(b.s[0].bytes == (uint64_t)sent * BYTES, "%s", form->name);
     for (int k = 0; k < 2000 && b.s[1].l->ops->unreleased(b.s[1].l); k++) run_for(&b, 1);
@@ -300,7 +299,7 @@ static void case_back_pressure(const struct link_form *form) {
     close_bench(&b);
 }
 
-/* Bodies sent to somebody who goes away are given back. */
+/* Bodies sent to a peer that disappears are released. */
 static void case_released_when_gone(const struct link_form *form) {
     enum { BYTES = 300000 };
     struct bench b;
@@ -312,7 +311,7 @@ static void case_released_when_gone(const struct link_form *form) {
     run_for(&b, 50);
     if (!form->copies) CHECK(b.s[1].l->ops->unreleased(b.s[1].l) > 0, "%s", form->name);
     drop_link(&b, 0);
-    CHECK(until(&b, &b.s[1].downs, 1, 3000), "%s", form->name);
+    CHECK(poll_until(&b, &b.s[1].downs, 1, 3000), "%s", form->name);
     for (int k = 0; k < 2000 && b.s[1].l->ops->unreleased(b.s[1].l); k++) run_for(&b, 1);
     CHECK(b.s[1].l->ops->unreleased(b.s[1].l) == 0, "%s: %zu still borrowed", form->name,
           b.s[1].l->ops->unreleased(b.s[1].l));
@@ -337,8 +336,8 @@ static void case_wake(const struct link_form *form) {
     close_bench(&b);
 }
 
-/* Names, both families and wildcards: of gRPC alone. */
-static void names(const struct link_form *form) {
+/* Host names, both address families and wildcards: for gRPC only. */
+static void test_names(const struct link_form *form) {
     static const struct {
         const char *listen, *dial;
     } pairs[] = {
@@ -356,7 +355,7 @@ static void names(const struct link_form *form) {
             const char *colon = strrchr(pairs[i].dial, ':');
             snprintf(at, sizeof at, "%.*s:%u", (int)(colon - pairs[i].dial), pairs[i].dial, port);
             b.s[1].l->ops->dial(b.s[1].l, 1, at);
-            bool up = until(&b, &b.s[1].ups, 1, pairs[i].dial[0] == '[' ? 1000 : 5000);
+            bool up = poll_until(&b, &b.s[1].ups, 1, pairs[i].dial[0] == '[' ? 1000 : 5000);
             if (!up && pairs[i].dial[0] == '[')
                 SKIP("%s to %s: no IPv6 here?", at, pairs[i].listen);
             else CHECK(up, "%s to %s", at, pairs[i].listen);
@@ -367,8 +366,8 @@ static void names(const struct link_form *form) {
     }
 }
 
-/* A name that nobody knows is no error: it may come. */
-static void unknown_name(const struct link_form *form) {
+/* An unknown name is no error: it may be registered later. */
+static void test_unknown_name(const struct link_form *form) {
     struct bench b;
     open_bench(&b, form, 1);
     b.s[0].l->ops->dial(b.s[0].l, 3, "no-such-name.invalid:2222");
@@ -446,6 +445,7 @@ int main(void) {
     size_t n_forms = COUNT(forms);
     for (size_t f = 0; f < n_forms; f++)
         for (size_t c = 0; c < COUNT(cases); c++) cases[c](&forms[f]);
-    if (n_forms == COUNT(forms)) names(&forms[n_forms - 1]), unknown_name(&forms[n_forms - 1]);
+    if (n_forms == COUNT(forms))
+        test_names(&forms[n_forms - 1]), test_unknown_name(&forms[n_forms - 1]);
     return t_end();
 }

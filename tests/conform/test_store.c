@@ -1,4 +1,4 @@
-/* One suite over every store: memory and files here, Cloud Storage in test_store_gcs.c. */
+/* The same suite for every store: memory and files here, Cloud Storage in test_store_gcs.c. */
 #include "tests/conform/store_suite.h"
 
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "store/store.h"
 
-static void files_only(const char *dir) {
+static void test_files(const char *dir) {
     struct qr_err err;
     struct qr_buf b = {0};
     struct qr_store *s = NULL;
@@ -22,7 +22,7 @@ static void files_only(const char *dir) {
     CHECK(qr_store_resolve(url, &s, &name, &err) == QR_OK && strcmp(name, url + 7) == 0, "%s",
           name);
     char blocked[256];
-    /* a file where a directory should be */
+    /* a file in a directory's place */
     snprintf(blocked, sizeof blocked, "%s/u/w.bin/below/x", dir);
     CHECK(s->ops->check_writable(s, blocked, &err) != QR_OK && strstr(err.msg, "w.bin"), "%s",
           err.msg);
@@ -86,9 +86,9 @@ static void files_only(const char *dir) {
     qr_buf_free(&b);
 }
 
-/* Eight processes create one name: one of them does, the others are told so, and the content
+/* Eight processes create one name: one succeeds, the others get an error, and the content
  * is whole. */
-static void one_creates(const char *dir) {
+static void test_concurrent_create(const char *dir) {
     enum { N = 8 };
     pid_t pids[N];
     struct qr_err err;
@@ -112,15 +112,15 @@ static void one_creates(const char *dir) {
     }
     char want[] = "content of 0";
     want[11] = (char)('0' + winner);
-    CHECK(count[0] == 1 && count[1] == N - 1, "%d created it, %d were refused", count[0], count[1]);
+    CHECK(count[0] == 1 && count[1] == N - 1, "%d created it, %d were rejected", count[0],
+          count[1]);
     CHECK(holds(s, "one", want));
     CHECK(s->ops->remove(s, "one", &err) == QR_OK);
     s->ops->close(s);
 }
 
-/* Four processes count together, one number in one name, each step by compare-and-swap: none
- * is lost. */
-static void they_count(const char *dir) {
+/* Four processes increment one counter by compare-and-swap: no step is lost. */
+static void test_concurrent_swap(const char *dir) {
     enum { N = 4, EACH = 25 };
     pid_t pids[N];
     struct qr_err err;
@@ -154,7 +154,7 @@ static void they_count(const char *dir) {
 static const enum qr_counter counted[] = {QR_STORE_GETS,   QR_STORE_GET_ERRORS,  QR_STORE_GET_BYTES,
                                           QR_STORE_PUTS,   QR_STORE_PUT_ERRORS,  QR_STORE_PUT_BYTES,
                                           QR_STORE_OTHERS, QR_STORE_OTHER_ERRORS};
-static void grew(const char *what, const int64_t (*by)[COUNT(counted)]) {
+static void check_counters(const char *what, const int64_t (*by)[COUNT(counted)]) {
     static int64_t before[COUNT(counted)];
     for (size_t i = 0; i < COUNT(counted); i++) {
         int64_t now = qr_counter_value(counted[i]);
@@ -165,30 +165,30 @@ static void grew(const char *what, const int64_t (*by)[COUNT(counted)]) {
         before[i] = now;
     }
 }
-#define GREW(what, ...) grew(what, &(const int64_t[COUNT(counted)]){__VA_ARGS__})
+#define GREW(what, ...) check_counters(what, &(const int64_t[COUNT(counted)]){__VA_ARGS__})
 
-/* Whatever is asked of a store counts, once. */
-static void requests_count(void) {
+/* Every request to a store counts once. */
+static void test_counters(void) {
     struct qr_store *s = qr_store_counted(qr_store_memory_new());
     struct qr_store_version v;
     struct qr_buf b = {0};
     struct qr_err err;
-    grew("", NULL);
+    check_counters("", NULL);
     CHECK(s->ops->put(s, "a", qr_bytes_of_string("12345"), true, &err) == QR_OK);
     GREW("put", 0, 0, 0, 1, 0, 5);
     CHECK(s->ops->put(s, "a", qr_bytes_of_string("12345"), true, &err) == QR_FAILED_PRECONDITION);
-    GREW("put where it is there already", 0, 0, 0, 1);
+    GREW("put of an existing name", 0, 0, 0, 1);
     CHECK(s->ops->get(s, "a", 100, &b, &err) == QR_OK && b.n == 5);
     GREW("get", 1, 0, 5);
     CHECK(s->ops->get(s, "none", 100, &b, &err) == QR_NOT_FOUND);
-    GREW("get of what is not there", 0, 1);
+    GREW("get of a missing name", 0, 1);
     qr_buf_clear(&b);
     CHECK(s->ops->get_version(s, "a", 100, &b, &v, &err) == QR_OK);
     GREW("get with a version", 1, 0, 5);
     CHECK(s->ops->swap(s, "a", qr_bytes_of_string("123"), &v, &err) == QR_OK);
     GREW("swap", 0, 0, 0, 1, 0, 3);
     CHECK(s->ops->swap(s, "a", qr_bytes_of_string("12"), &v, &err) == QR_FAILED_PRECONDITION);
-    GREW("swap that is lost", 0, 0, 0, 1);
+    GREW("swap of a changed object", 0, 0, 0, 1);
     qr_buf_clear(&b);
     CHECK(s->ops->list(s, "", &b, &err) == QR_OK &&
           s->ops->check_writable(s, "x/", &err) == QR_OK && s->ops->remove(s, "a", &err) == QR_OK);
@@ -206,15 +206,15 @@ int main(void) {
     s = qr_store_counted(qr_store_memory_new());
     suite(s);
     s->ops->close(s);
-    requests_count();
+    test_counters();
     char dir[] = "/tmp/qring-store-XXXXXX";
     CHECK(mkdtemp(dir) != NULL);
     s = qr_store_file_new(dir);
     suite(s);
     s->ops->close(s);
-    files_only(dir);
-    one_creates(dir);
-    they_count(dir);
+    test_files(dir);
+    test_concurrent_create(dir);
+    test_concurrent_swap(dir);
     char path[64];
     static const char *const locks[] = {".count.lock", "run/.L.lock"}, *const left[] = {
                                                                            "run/b", "run", "other",

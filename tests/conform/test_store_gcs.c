@@ -1,4 +1,4 @@
-/* Cloud Storage against tests/fake/gcs.py: the suite of every store, outages, refusals,
+/* Cloud Storage against tests/fake/gcs.py: the suite of every store, outages, rejected requests,
  * credentials. Faults: test_store_gcs_faults.c. */
 #include "tests/conform/checkpoint_suite.h"
 #include "tests/conform/gcs_bench.h"
@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <fcntl.h>
 
-/* Full jitter: some waits are shorter than half of what they could be, some longer. */
-static void jitter(void) {
+/* Full jitter: some waits are shorter than half of the maximum, some longer. */
+static void test_jitter(void) {
     struct qr_gcs_options o = options();
     struct qr_web_retry r;
     int low = 0, high = 0;
@@ -22,16 +22,16 @@ static void jitter(void) {
         else high++;
         CHECK(virtual_ns - before <= QR_SECOND);
     }
-    CHECK(low > 8 && high > 8, "%d %d", low, high); /* of 64 fair coins fewer than 9: 1e-10 */
+    CHECK(low > 8 && high > 8, "%d %d", low, high); /* fewer than 9 of 64 fair coins: 1e-10 */
     qr_web_retry_begin(&r, &o.waits);
     int64_t before = virtual_ns;
     CHECK(qr_web_retry_wait(&r, 40) && virtual_ns - before == 40 * QR_SECOND,
           "Retry-After is honoured");
 }
 
-/* ---- refusals ---- */
+/* ---- rejected requests ---- */
 
-static void refusals(void) {
+static void test_rejected(void) {
     struct qr_gcs_options o = options();
     static const struct {
         const char *bucket;
@@ -73,8 +73,8 @@ static void refusals(void) {
     CHECK(s->ops->list(s, "dir/ü %", &b, &err) == QR_OK &&
               strcmp(qr_buf_string(&b), "dir/ü %2F+?#&") == 0,
           "%s", qr_buf_string(&b));
-    /* what the server would refuse after the training, or store under another name, is refused
-     * before it */
+    /* Names that the server would reject, or store differently, after the training are rejected
+     * before it. */
     static char far[1200];
     memset(far, 'a', sizeof far - 1);
     const char *const bad[] = {far, "a\nb.h5", "a\xff.h5", "a\xc3", "\xed\xa0\x80"};
@@ -93,9 +93,8 @@ static void refusals(void) {
     qr_buf_free(&b);
 }
 
-/* What STORAGE_EMULATOR_HOST may be: other clients of Cloud Storage take it with the API's
- * path too. */
-static void emulators(void) {
+/* STORAGE_EMULATOR_HOST, which other clients of Cloud Storage accept with the API's path too. */
+static void test_emulators(void) {
     static const char *const ends[] = {"", "/", "/storage/v1", "/storage/v1/"};
     struct qr_err err = {0};
     for (size_t i = 0; i < 2 * COUNT(ends); i++) {
@@ -112,8 +111,8 @@ static void emulators(void) {
 
 /* ---- credentials ---- */
 
-static void one_operation(const struct qr_gcs_options *o, const char *what, enum qr_code want,
-                          const char *words) {
+static void check_put(const struct qr_gcs_options *o, const char *what, enum qr_code want,
+                      const char *words) {
     struct qr_store *s = open_with("auth-b", o, NULL);
     struct qr_err err = {0};
     enum qr_code code = put(s, "w", "x", false, &err);
@@ -125,7 +124,7 @@ static void one_operation(const struct qr_gcs_options *o, const char *what, enum
     s->ops->close(s);
 }
 
-/* OpenSSL would ask for its pass phrase on the terminal: nobody sits there. */
+/* OpenSSL would ask for its pass phrase on the terminal. */
 static const char *encrypted_key(void) {
     static char text[4096];
     struct qr_buf b = {0};
@@ -152,9 +151,8 @@ static const char *encrypted_key(void) {
     return text;
 }
 
-/* A program with a terminal, to which nobody types: true when it ends by itself with
- * this sentence. */
-static void encrypted(struct qr_gcs_options o) {
+/* A process with a terminal and no input must exit with the error and not wait. */
+static void test_encrypted_key(struct qr_gcs_options o) {
     qr_auto(qr_free_p) char *path = write_file("encrypted.json", encrypted_key());
     int master = posix_openpt(O_RDWR | O_NOCTTY), status = -1;
     CHECK(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
@@ -164,9 +162,9 @@ static void encrypted(struct qr_gcs_options o) {
         struct qr_store *s = NULL;
         struct qr_err err = {0};
         if (setsid() < 0 || open(ptsname(master), O_RDWR) < 0) _exit(3);
-        bool refused = qr_store_gcs_new("auth-b", &o, NULL, &s, &err) == QR_OK &&
-                       put(s, "w", "x", false, &err) == QR_INVALID_ARGUMENT;
-        _exit(refused && strstr(err.msg, "private_key") ? 0 : 4);
+        bool rejected = qr_store_gcs_new("auth-b", &o, NULL, &s, &err) == QR_OK &&
+                        put(s, "w", "x", false, &err) == QR_INVALID_ARGUMENT;
+        _exit(rejected && strstr(err.msg, "private_key") ? 0 : 4);
     }
     pid_t ended = 0;
     for (int i = 0; i < 1000 && (ended = waitpid(pid, &status, WNOHANG)) == 0; i++) usleep(10000);
@@ -180,7 +178,7 @@ static void encrypted(struct qr_gcs_options o) {
     unlink(path);
 }
 
-/* A new key; the fake is told its public half. */
+/* Writes a new key, and sends its public half to the fake. */
 static char *key_file(const char *token_path) {
     EVP_PKEY *key = EVP_RSA_gen(2048);
     BIGNUM *n = NULL, *e = NULL;
@@ -213,12 +211,12 @@ static char *key_file(const char *token_path) {
     return path;
 }
 
-static void metadata_server(void) {
+static void test_metadata_server(void) {
     struct qr_gcs_options o = options();
     struct qr_err err = {0};
-    one_operation(&o, "no token, where one is wanted", QR_UNAUTHENTICATED, "auth-b");
+    check_put(&o, "no token where one is required", QR_UNAUTHENTICATED, "auth-b");
     o.metadata_host = host;
-    one_operation(&o, "metadata server beside an emulator", QR_OK, "");
+    check_put(&o, "metadata server beside an emulator", QR_OK, "");
     logged("");
     struct qr_store *s = open_with("auth-b", &o, NULL);
     CHECK(put(s, "a", "1", false, &err) == QR_OK && put(s, "b", "2", false, &err) == QR_OK, "%s",
@@ -237,10 +235,10 @@ static void metadata_server(void) {
     s->ops->close(s);
     qr_auto(qr_free_p) char *as_url = qr_xasprintf("%s/", endpoint);
     o.metadata_host = as_url;
-    one_operation(&o, "metadata server as a URL", QR_OK, "");
+    check_put(&o, "metadata server as a URL", QR_OK, "");
     o.metadata_host = "127.0.0.1:1";
     int64_t before = virtual_ns;
-    one_operation(&o, "no metadata server", QR_UNAUTHENTICATED, "no credentials for Cloud Storage");
+    check_put(&o, "no metadata server", QR_UNAUTHENTICATED, "no credentials for Cloud Storage");
     CHECK(virtual_ns - before > 30 * QR_SECOND && virtual_ns - before < 100 * QR_SECOND, "%lld s",
           (long long)((virtual_ns - before) / QR_SECOND));
 }
@@ -300,8 +298,8 @@ static const struct {
     {"cut.json", "{\"type\":", QR_INVALID_ARGUMENT, "cut.json"},
 };
 
-/* Addresses that parsers of URLs read in different ways. */
-static void thieves(struct qr_gcs_options o) {
+/* URLs that parsers read in different ways. */
+static void test_hostile_token_urls(struct qr_gcs_options o) {
     static const char *const urls[] = {
         "https://evil.example/.googleapis.com",
         "https://evil.example?.googleapis.com",
@@ -331,19 +329,19 @@ static void thieves(struct qr_gcs_options o) {
                          urls[i]);
         qr_auto(qr_free_p) char *path = write_file("thief.json", text);
         o.credentials = path;
-        one_operation(&o, urls[i], QR_INVALID_ARGUMENT, "token_uri is not an https address");
+        check_put(&o, urls[i], QR_INVALID_ARGUMENT, "token_uri is not an https address");
         unlink(path);
     }
 }
 
-static void files_of_credentials(void) {
+static void test_credential_files(void) {
     struct qr_gcs_options o = options();
     o.emulator_host = NULL, o.endpoint = endpoint;
     qr_auto(qr_free_p) char *service = key_file("/token");
     o.credentials = service;
-    one_operation(&o, "service account", QR_OK, "");
+    check_put(&o, "service account", QR_OK, "");
     tell("/control/key", "{\"n\":\"c5f1a3\",\"e\":\"10001\"}");
-    one_operation(&o, "another key", QR_UNAUTHENTICATED, "invalid_grant");
+    check_put(&o, "another key", QR_UNAUTHENTICATED, "invalid_grant");
     qr_auto(qr_free_p) char *subject = write_file("subject", "subject-of-a-pod\n");
     for (size_t i = 0; i < COUNT(credential_files); i++) {
         struct qr_buf b = {0};
@@ -354,28 +352,28 @@ static void files_of_credentials(void) {
         }
         qr_auto(qr_free_p) char *path = write_file(credential_files[i].file, qr_buf_string(&b));
         o.credentials = path;
-        one_operation(&o, credential_files[i].file, credential_files[i].want,
-                      credential_files[i].words);
+        check_put(&o, credential_files[i].file, credential_files[i].want,
+                  credential_files[i].words);
         unlink(path);
         qr_buf_free(&b);
     }
-    thieves(o);
+    test_hostile_token_urls(o);
     qr_auto(qr_free_p) char *missing = qr_path_join(dir, "nowhere.json");
     o.credentials = missing;
-    one_operation(&o, "a file that is not there", QR_NOT_FOUND, "nowhere.json");
-    encrypted(o);
+    check_put(&o, "a missing file", QR_NOT_FOUND, "nowhere.json");
+    test_encrypted_key(o);
     o.credentials = NULL, o.no_metadata = true;
-    one_operation(&o, "nothing at all", QR_UNAUTHENTICATED, "NO_GCE_CHECK");
+    check_put(&o, "no source", QR_UNAUTHENTICATED, "NO_GCE_CHECK");
     qr_auto(qr_free_p) char *gcloud =
         write_file("application_default_credentials.json", "{\"type\":\"x\"}");
     o.gcloud_dir = dir;
-    one_operation(&o, "gcloud's file is found", QR_INVALID_ARGUMENT,
-                  "application_default_credentials.json");
+    check_put(&o, "gcloud's file is found", QR_INVALID_ARGUMENT,
+              "application_default_credentials.json");
     unlink(gcloud), unlink(service), unlink(subject);
 }
 
-/* A failed upload keeps its idempotency token; the next operation has another. */
-static void idempotency(void) {
+/* A retried upload keeps its idempotency token; the next operation has another one. */
+static void test_idempotency(void) {
     static const struct row r = {
         0,   INSERT("\"return-503\",\"return-reset-connection\""), CREATE, 100, QR_OK, "", true,
         NULL};
@@ -388,17 +386,17 @@ static void idempotency(void) {
     CHECK(qr_json_size(counts) == 2 &&
           qr_json_i64(qr_json_at(counts, 0), "", 0, 9, &first, &err) == QR_OK &&
           qr_json_i64(qr_json_at(counts, 1), "", 0, 9, &last, &err) == QR_OK);
-    /* the preparation's, and this one's three attempts */
+    /* One attempt of the preparation, three of this upload. */
     CHECK(first == 1 && last == 3, "%lld, %lld", (long long)first, (long long)last);
     qr_json_free(root);
-    /* a lost acknowledgement is found by reading: one upload that counts, one that is refused, and
-     * no third */
+    /* A lost acknowledgement is detected by reading: one upload that counts, one that is rejected,
+     * and no third. */
     static const struct row lost = {
         0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true, NULL};
     logged("");
     conform(&lost);
     int uploads = logged("POST /upload");
-    CHECK(uploads == 1 + 2, "%d uploads", uploads); /* one is the preparation's */
+    CHECK(uploads == 1 + 2, "%d uploads", uploads); /* one of the preparation */
 }
 
 static struct qr_store *open_shared(void) {
@@ -423,13 +421,13 @@ int main(void) {
     checkpoint_suite(s);
     checkpoint_race(s, open_shared, "a bucket", 30);
     s->ops->close(s);
-    idempotency();
+    test_idempotency();
     outages();
-    jitter();
-    refusals();
-    emulators();
-    metadata_server();
-    files_of_credentials();
+    test_jitter();
+    test_rejected();
+    test_emulators();
+    test_metadata_server();
+    test_credential_files();
     kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
     free(pattern);

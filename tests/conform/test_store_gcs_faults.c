@@ -1,14 +1,14 @@
-/* Cloud Storage that fails: every instruction of Google's storage test bench for every verb that we
- * use, Google's eight groups of retry conformance, replies that cannot be read, downloads that
- * break, tokens that are cut, against tests/fake/gcs.py. STORAGE_TESTBENCH=http://host:port:
- * against the test bench itself, whose instructions alone are used then. */
+/* Failures of Cloud Storage: every instruction of Google's storage test bench for every verb in
+ * use, Google's eight groups of retry conformance, unreadable replies, broken downloads, truncated
+ * tokens, against tests/fake/gcs.py. STORAGE_TESTBENCH=http://host:port: against the test bench
+ * itself, and then only with its own instructions. */
 #include <unistd.h>
 
 #include "base/file.h"
 #include "tests/conform/gcs_bench.h"
 #include "tests/fake/guard.h"
 
-static bool bench; /* it is the test bench itself */
+static bool bench; /* runs against the test bench itself */
 
 /* Google's eight groups. */
 static const struct row google[] = {
@@ -20,13 +20,13 @@ static const struct row google[] = {
      QR_OK, "", true, NULL},
     {1, "\"storage.buckets.testIamPermissions\":[\"return-503\",\"return-503\"]", CHECK_WRITE, 0,
      QR_OK, "", true, NULL},
-    /* 2: every write of ours has its precondition */
+    /* 2: every write here has a precondition. */
     {2, INSERT("\"return-503\",\"return-503\""), CREATE, 100, QR_OK, "", true, NULL},
     {2, INSERT("\"return-reset-connection\",\"return-503\""), PUT, 100, QR_OK, "", true, NULL},
     {2, "\"storage.objects.delete\":[\"return-503\",\"return-reset-connection\"]", REMOVE, 0, QR_OK,
      "", true, NULL},
-    /* 3, 4: there is no write without one, and none that is not idempotent; what is refused as such
-     * is not tried again */
+    /* 3, 4: there is no write without a precondition and no write that is not idempotent; a
+     * rejected one is not retried. */
     {3, INSERT("\"return-412\",\"return-503\""), CREATE, 100, QR_FAILED_PRECONDITION,
      "gs://conform/new already exists", false, NULL},
     {4, "\"storage.objects.delete\":[\"return-403\",\"return-503\"]", REMOVE, 0,
@@ -54,14 +54,14 @@ static const struct row ours[] = {
     {0, INSERT("\"return-503-after-256K\""), CREATE, 600 * KIB, QR_OK, "", true, NULL},
     {0, INSERT("\"return-broken-stream-after-8192K\",\"return-reset-connection\""), CREATE, LARGE,
      QR_OK, "", true, NULL},
-    /* a server that keeps an odd number of bytes */
+    /* A server that keeps an odd number of bytes. */
     {0, INSERT("\"return-503-after-300K\""), CREATE, LARGE, QR_OK, "", true, NULL},
     {0, INSERT("\"return-503-after-8192K\",\"lost-session\""), CREATE, LARGE, QR_OK, "", true,
      NULL},
     {0, INSERT("\"return-503-after-8192K\",\"return-404\""), CREATE, LARGE, QR_OK, "", true, NULL},
     {0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true, NULL},
     {0, INSERT("\"lost-acknowledgement\""), PUT, 100, QR_OK, "", true, NULL},
-    /* our own success is found again behind the 412 */
+    /* The client's own success is recognised after the 412. */
     {0, INSERT("\"lost-acknowledgement\",\"return-503\""), SWAP, 100, QR_OK, "", true, NULL},
     {0, INSERT("\"return-503\",\"return-reset-connection\""), SWAP, 100, QR_OK, "", true, NULL},
     {0, INSERT("\"return-412\""), SWAP, 100, QR_FAILED_PRECONDITION,
@@ -77,7 +77,7 @@ static const struct row ours[] = {
 
 /* ---- each instruction at each verb ---- */
 
-enum { ABOVE = (9 << 20) + 777 }; /* above what one request carries */
+enum { ABOVE = (9 << 20) + 777 }; /* more than one request carries */
 
 struct verb {
     const char *method;
@@ -103,20 +103,20 @@ static const struct verb verbs[] = {
     {"storage.buckets.testIamPermissions", CHECK_WRITE, 0, true},
 };
 
-/* make test has no time for all: megabytes take the fake a while. The last two verbs, and of the
- * statuses all but the first, are the test bench's. */
+/* make test has no time for all: the fake is slow with megabytes. The last two verbs, and all
+ * statuses but the first, run only against the test bench. */
 static bool too_long_here(const struct verb *v) {
     return !bench && v->bytes == ABOVE && v->op != CREATE;
 }
-/* What is stored in one request is found again behind the next one's 412, which is no success with
- * a body. */
+/* An object stored in one request is recognised after the next request's 412, which is no success
+ * with a body. */
 static int replies_of(const struct verb *v) {
     return strcmp(v->method, TO) == 0 && v->bytes != ABOVE ? 1 : 2;
 }
 
-/* The same fault `times` times in a row. */
-static void meets(const struct verb *v, const char *instruction, int times, enum qr_code want,
-                  bool used) {
+/* Runs `v` with the same fault `times` times in a row. */
+static void check_fault(const struct verb *v, const char *instruction, int times, enum qr_code want,
+                        bool used) {
     struct qr_buf faults = {0};
     qr_buf_printf(&faults, "\"%s\":[", v->method);
     for (int i = 0; i < times; i++) qr_buf_printf(&faults, "%s\"%s\"", i ? "," : "", instruction);
@@ -126,7 +126,7 @@ static void meets(const struct verb *v, const char *instruction, int times, enum
     qr_buf_free(&faults);
 }
 
-static void every_verb(void) {
+static void test_every_verb(void) {
     static const char *const passing[] = {"return-503", "return-reset-connection",
                                           "return-408", "return-429",
                                           "return-500", "return-502",
@@ -138,27 +138,27 @@ static void every_verb(void) {
                  {"return-400", QR_INVALID_ARGUMENT},
                  {"return-401", QR_UNAUTHENTICATED},
                  {"return-409", QR_UNKNOWN}};
-    static const char *const elsewhere[] = {"redirect-send-token-t",
-                                            "redirect-send-handle-and-token-t",
-                                            "redirect-expect-token-t", "return-503-if-dp-enforced"};
+    static const char *const other_protocols[] = {
+        "redirect-send-token-t", "redirect-send-handle-and-token-t", "redirect-expect-token-t",
+        "return-503-if-dp-enforced"};
     for (size_t i = 0; i < COUNT(verbs); i++) {
         const struct verb *v = &verbs[i];
         if (too_long_here(v)) continue;
         for (size_t k = 0; k < (bench ? COUNT(passing) : 2); k++)
-            meets(v, passing[k], 2, QR_OK, true);
+            check_fault(v, passing[k], 2, QR_OK, true);
         for (size_t k = 0; k < (bench ? COUNT(final) : 1); k++)
-            meets(v, final[k].instruction, 2, final[k].code, false);
-        /* for gRPC */
-        for (size_t k = 0; k < (bench ? COUNT(elsewhere) : 1); k++)
-            meets(v, elsewhere[k], 1, QR_OK, false);
-        meets(v, "return-broken-stream", replies_of(v), QR_OK, v->has_body);
-        if (bench || v->op == GET) meets(v, "stall-for-1s-after-0K", 1, QR_OK, v->has_body);
+            check_fault(v, final[k].instruction, 2, final[k].code, false);
+        /* Instructions for gRPC. */
+        for (size_t k = 0; k < (bench ? COUNT(other_protocols) : 1); k++)
+            check_fault(v, other_protocols[k], 1, QR_OK, false);
+        check_fault(v, "return-broken-stream", replies_of(v), QR_OK, v->has_body);
+        if (bench || v->op == GET) check_fault(v, "stall-for-1s-after-0K", 1, QR_OK, v->has_body);
     }
 }
 
 /* ---- uploads ---- */
 
-static void uploads(void) {
+static void test_uploads(void) {
     static const struct verb large_ones[] = {
         {TO, PUT, ABOVE, true}, {TO, CREATE, ABOVE, true}, {TO, SWAP, ABOVE, true}};
     static const char *const after[] = {"return-503-after-256K", "return-408-after-1024K",
@@ -166,21 +166,22 @@ static void uploads(void) {
                                         "stall-for-1s-after-8192K"};
     for (size_t i = 0; i < COUNT(large_ones); i++) {
         for (int times = 1; times <= (too_long_here(&large_ones[i]) ? 1 : 3); times++) {
-            meets(&large_ones[i], "return-broken-stream-final-chunk-after-0B", times, QR_OK, true);
-            meets(&large_ones[i], "return-broken-stream-final-chunk-after-100B", times, QR_OK,
-                  true);
+            check_fault(&large_ones[i], "return-broken-stream-final-chunk-after-0B", times, QR_OK,
+                        true);
+            check_fault(&large_ones[i], "return-broken-stream-final-chunk-after-100B", times, QR_OK,
+                        true);
         }
         for (size_t k = 0; k < COUNT(after); k++)
-            if (bench || i == 1) meets(&large_ones[i], after[k], 1, QR_OK, true);
+            if (bench || i == 1) check_fault(&large_ones[i], after[k], 1, QR_OK, true);
     }
     static const struct verb small_one = {TO, CREATE, 600 * KIB, true};
-    meets(&small_one, "return-503-after-256K", 2, QR_OK, true);
-    meets(&small_one, "stall-for-1s-after-256K", 1, QR_OK, true);
+    check_fault(&small_one, "return-503-after-256K", 2, QR_OK, true);
+    check_fault(&small_one, "stall-for-1s-after-256K", 1, QR_OK, true);
 }
 
 /* ---- downloads ---- */
 
-static void downloads(void) {
+static void test_downloads(void) {
     static const struct row rows[] = {
         {8,
          GETS("\"return-broken-stream-after-8704K\",\"return-broken-stream-after-256K\",\"return-"
@@ -205,8 +206,9 @@ static void downloads(void) {
 
 /* ---- the test bench's header: the same fault at every request ---- */
 
-static void emulator_header(void) {
-    const char *pause = bench ? "stall-at-256KiB" : "stall-at-256KiB/1"; /* ten seconds there */
+static void test_emulator_header(void) {
+    /* Ten seconds in the test bench. */
+    const char *pause = bench ? "stall-at-256KiB" : "stall-at-256KiB/1";
     const struct row rows[] = {
         {9, "", GET, ABOVE, QR_OK, "", false, "return-broken-stream"},
         {9, "", GET, 600 * KIB, QR_DATA_LOSS, "do not match the object's crc32c", false,
@@ -219,9 +221,9 @@ static void emulator_header(void) {
         {9, "", GET, 600 * KIB, QR_UNAVAILABLE, "please retry", false,
          "return-503-after-256K/retry-2"},
         {9, "", GET, 600 * KIB, QR_OK, "", false, "return-503-after-256K/retry-3"},
-        /* it keeps no byte beyond */
+        /* The server keeps no byte beyond that. */
         {9, "", CREATE, ABOVE, QR_UNAVAILABLE, "please retry", false, "return-503-after-256K"},
-        /* 412 where Google says 400 */
+        /* 412 where Google returns 400. */
         {9, "", CREATE, 100, QR_FAILED_PRECONDITION, "gs://conform/new", false,
          "inject-upload-data-error"},
         {9, "", PUT, 100, QR_ABORTED, "please retry", false, "inject-upload-data-error"},
@@ -230,37 +232,37 @@ static void emulator_header(void) {
     for (size_t i = 0; i < COUNT(rows); i++) conform(&rows[i]);
 }
 
-/* ---- silence longer than our guard ---- */
+/* ---- silence longer than the guard ---- */
 
-static void silence(void) {
+static void test_silence(void) {
     static const struct verb put_one = {TO, PUT, 100, true}, get_one = {FROM, GET, 600 * KIB, true},
                              large_one = {TO, CREATE, ABOVE, true};
     guard_s = 1;
-    meets(&put_one, "stall-for-3s-after-0K", 1, QR_OK, true);
-    meets(&get_one, "stall-for-3s-after-256K", 1, QR_OK, true);
-    /* the test bench adds what came meanwhile a second time */
-    if (!bench) meets(&large_one, "stall-for-3s-after-8192K", 1, QR_OK, true);
+    check_fault(&put_one, "stall-for-3s-after-0K", 1, QR_OK, true);
+    check_fault(&get_one, "stall-for-3s-after-256K", 1, QR_OK, true);
+    /* The test bench appends the data that arrived meanwhile a second time. */
+    if (!bench) check_fault(&large_one, "stall-for-3s-after-8192K", 1, QR_OK, true);
     guard_s = 30;
 }
 
-/* ---- what only the fake can do ---- */
+/* ---- faults that only the fake has ---- */
 
-/* A 200 that cannot be read, from every verb. */
-static void unreadable(void) {
+/* An unreadable 200, from every verb. */
+static void test_unreadable(void) {
     static const char *const replies[] = {"cut-reply-after-0B",  "cut-reply-after-1B",
                                           "cut-reply-after-20B", "short-reply",
                                           "chunked-reply",       "html-reply"};
     for (size_t i = 0; i < COUNT(verbs); i++)
         for (size_t k = 0; k < COUNT(replies) && !too_long_here(&verbs[i]); k++)
-            meets(&verbs[i], replies[k], replies_of(&verbs[i]), QR_OK, verbs[i].has_body);
+            check_fault(&verbs[i], replies[k], replies_of(&verbs[i]), QR_OK, verbs[i].has_body);
     static const struct verb large_one = {TO, CREATE, ABOVE, true};
-    meets(&large_one, "no-location", 2, QR_OK, true);
-    /* as often as it may be asked: then what is stored is found by looking at it */
+    check_fault(&large_one, "no-location", 2, QR_OK, true);
+    /* At the limit of attempts the stored object is found by reading it. */
     for (int times = 3; times < 6; times++)
-        meets(&large_one, "html-reply", times, QR_OK, times == 3);
+        check_fault(&large_one, "html-reply", times, QR_OK, times == 3);
 }
 
-static void odd_downloads(void) {
+static void test_odd_downloads(void) {
     static const char *const odd[] = {"ignore-range", "other-range",          "replaced",
                                       "html-reply",   "cut-reply-after-100B", "short-reply",
                                       "chunked-reply"};
@@ -275,8 +277,8 @@ static void odd_downloads(void) {
     }
 }
 
-/* A server that gives everything whatever part is asked for, and breaks off in the middle each
- * time: no progress, and it ends. */
+/* A server that ignores ranges and breaks off in the middle each time: there is no progress, and
+ * the download ends. */
 struct stubborn {
     struct qr_web http;
     struct qr_web *under;
@@ -301,7 +303,7 @@ static void close_stubborn(struct qr_web *h) {
     s->under->close(s->under);
     free(s);
 }
-static void without_end(void) {
+static void test_no_progress(void) {
     for (int media = 0; media < 2; media++) {
         struct stubborn *b = qr_xcalloc(1, sizeof *b);
         *b = (struct stubborn){{send_stubborn, close_stubborn}, qr_web_curl(), media == 1};
@@ -322,8 +324,9 @@ static void without_end(void) {
     }
 }
 
-/* Stored packed by somebody else: its bytes come as they are stored, as its size and crc32c say. */
-static void packed(void) {
+/* An object that another client stored compressed: its bytes are returned as stored, in accordance
+ * with its size and crc32c. */
+static void test_compressed_object(void) {
     static const char text[] = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x2b\x2c\xca\xcc\x4b\xd7"
                                "\x29\x1c\x25\x89\x20\x01\x93\xdb\xba\x4c\x2c\x01\x00\x00";
     struct qr_buf body = {0};
@@ -362,7 +365,7 @@ static void packed(void) {
 
 /* ---- tokens ---- */
 
-static void cut_tokens(void) {
+static void test_broken_tokens(void) {
     static const char *const replies[] = {
         "cut-reply-after-0B", "cut-reply-after-1B", "cut-reply-after-20B",
         "short-reply",        "chunked-reply",      "html-reply",
@@ -391,9 +394,9 @@ static void cut_tokens(void) {
     const char *const files[] = {NULL, user, federated}; /* NULL: the metadata server */
     for (size_t i = 0; i < COUNT(files); i++)
         for (size_t k = 0; k < COUNT(replies); k++) {
-            /* it does not refuse in OAuth's words */
+            /* The metadata server returns no OAuth errors. */
             if (!files[i] && strcmp(replies[k], "cut-refusal") == 0) continue;
-            /* the subject's server neither */
+            /* Nor does the subject's server. */
             if (files[i] == federated && strcmp(replies[k], "cut-refusal") == 0) continue;
             struct qr_gcs_options o = options();
             if (files[i]) o.emulator_host = NULL, o.endpoint = endpoint, o.credentials = files[i];
@@ -408,7 +411,7 @@ static void cut_tokens(void) {
                   err.msg);
             s->ops->close(s);
         }
-    /* ten minutes of it: please retry, whatever source it is */
+    /* Ten minutes of such replies: a retryable error, for every source. */
     struct qr_buf many = {0};
     qr_buf_puts(&many, "{\"instructions\":{\"token\":[\"cut-reply-after-20B\"");
     for (int i = 0; i < 400; i++) qr_buf_puts(&many, ",\"cut-reply-after-20B\"");
@@ -435,7 +438,7 @@ static void cut_tokens(void) {
 
 /* ---- */
 
-/* The test bench has the buckets that were made there. */
+/* The test bench has only buckets that were created in it. */
 static void make_bucket(void) {
     struct qr_web *h = qr_web_curl();
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s/storage/v1/b?project=p", endpoint);
@@ -469,19 +472,19 @@ int main(void) {
     make_pattern();
     if (bench) make_bucket();
     for (size_t i = 0; i < COUNT(google); i++) conform(&google[i]);
-    every_verb();
-    uploads();
-    downloads();
-    packed();
-    emulator_header();
-    silence();
+    test_every_verb();
+    test_uploads();
+    test_downloads();
+    test_compressed_object();
+    test_emulator_header();
+    test_silence();
     if (!bench) {
         for (size_t i = 0; i < COUNT(ours); i++) conform(&ours[i]);
         damaged_uploads();
-        unreadable();
-        odd_downloads();
-        without_end();
-        cut_tokens();
+        test_unreadable();
+        test_odd_downloads();
+        test_no_progress();
+        test_broken_tokens();
         kill(pid, SIGTERM);
         waitpid(pid, NULL, 0);
     }

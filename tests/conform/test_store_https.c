@@ -1,6 +1,6 @@
-/* https:// as a store that is only read, against tests/fake/https.py: what it cannot, addresses,
- * tokens, redirects, replies that are cut, endless, packed or of another file. Time is virtual: a
- * sleep moves the clock. TLS itself: tests/it/https.sh. */
+/* https:// as a read-only store, against tests/fake/https.py: unsupported operations, addresses,
+ * tokens, redirects, replies that are truncated, endless, compressed or of another file. Time is
+ * virtual: a sleep moves the clock. TLS itself: tests/it/https.sh. */
 #include "store/https.h"
 
 #include <unistd.h>
@@ -12,16 +12,16 @@
 #include "tests/fake/guard.h"
 
 static int64_t virtual_ns = 1000 * QR_SECOND, sleeps;
-static int64_t now(void *ctx) { return (void)ctx, virtual_ns; }
-static void pass(int64_t ns) { virtual_ns += ns, sleeps++; }
-static const struct qr_clock virtual_clock = {now, NULL};
+static int64_t virtual_now(void *ctx) { return (void)ctx, virtual_ns; }
+static void pass_time(int64_t ns) { virtual_ns += ns, sleeps++; }
+static const struct qr_clock virtual_clock = {virtual_now, NULL};
 static char host[64], dir[] = "/tmp/qring-https-XXXXXX";
 static uint8_t *content;
 enum { BYTES = 700001 };
 
 static struct qr_https_options options(void) {
     return (struct qr_https_options){
-        .waits = {.clock = &virtual_clock, .wall = &virtual_clock, .sleep = pass}};
+        .waits = {.clock = &virtual_clock, .wall = &virtual_clock, .sleep = pass_time}};
 }
 static char *write_file(const char *name, struct qr_bytes text) {
     char *path = qr_path_join(dir, name);
@@ -29,7 +29,7 @@ static char *write_file(const char *name, struct qr_bytes text) {
     CHECK(qr_file_replace(path, text, &err) == QR_OK, "%s", err.msg);
     return path;
 }
-/* path: behind the fake's host, or a whole URL. */
+/* `path` follows the fake's host, or is a whole URL. */
 static enum qr_code read_by(const struct qr_https_options *o, struct qr_web *web, const char *path,
                             size_t max, struct qr_buf *ret, struct qr_err *err) {
     qr_auto(qr_free_p) char *url =
@@ -89,7 +89,7 @@ static const struct {
     {"reset,503,reset/gone.bin", QR_NOT_FOUND, "gone.bin"},
 };
 
-static void faults(void) {
+static void test_faults(void) {
     struct qr_https_options o = options();
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct qr_buf b = {0};
@@ -114,7 +114,7 @@ static void faults(void) {
     int64_t began = virtual_ns;
     o.waits.deadline_ns = 5 * QR_SECOND;
     CHECK(read_by(&o, NULL, "silent,slow/data.bin", BYTES, &b, &err) == QR_OK && b.n == BYTES,
-          "what falls silent or drips is cut, and asked again: %s", err.msg);
+          "a silent or slow reply is aborted and retried: %s", err.msg);
     CHECK(read_by(&o, NULL, "http://127.0.0.1:1/x.bin", BYTES, &b, &err) == QR_UNAVAILABLE &&
               strstr(err.msg, "http://127.0.0.1:1/x.bin: download: no success in 5 s") &&
               qr_exit_code(err.code) == 138 && virtual_ns - began < 20 * QR_SECOND,
@@ -122,8 +122,8 @@ static void faults(void) {
     qr_buf_free(&b);
 }
 
-/* Another file under the name while it is read: all of one, never a part of each. */
-static void changes(void) {
+/* The file is replaced while it is read: the content is all of one version, never parts of both. */
+static void test_replaced_file(void) {
     struct qr_https_options o = options();
     struct qr_buf b = {0};
     struct qr_err err = {0};
@@ -136,7 +136,7 @@ static void changes(void) {
     qr_buf_free(&b);
 }
 
-/* Each request in turn fails as a network does. */
+/* Each request in turn fails with a network error. */
 struct failing {
     struct qr_web web;
     struct qr_web *under;
@@ -154,7 +154,7 @@ static void close_failing(struct qr_web *h) {
     f->under->close(f->under);
     free(f);
 }
-static void each_fails(void) {
+static void test_each_request_fails(void) {
     struct qr_https_options o = options();
     struct qr_buf b = {0};
     struct qr_err err = {0};
@@ -170,15 +170,15 @@ static void each_fails(void) {
     qr_buf_free(&b);
 }
 
-/* 600 bytes a second: each attempt is cut, and what it brought earns no more time than it would
- * take at the least throughput. So a worker is not held for as long as such a server likes. */
+/* 600 bytes a second: each attempt is aborted, and its bytes extend the deadline only by the time
+ * that they take at the minimum throughput. So such a server cannot hold a worker forever. */
 static enum qr_code send_in_30_s(struct qr_web *h, const struct qr_web_request *req,
                                  struct qr_web_reply *ret, struct qr_err *err) {
     struct failing *f = (struct failing *)h;
-    virtual_ns += 30 * QR_SECOND; /* the guard's time, but here */
+    virtual_ns += 30 * QR_SECOND; /* the guard's timeout, on virtual time */
     return f->under->send(f->under, req, ret, err);
 }
-static void drips(void) {
+static void test_slow_server(void) {
     enum { DRIPPED = 40000 };
     struct qr_https_options o = options();
     struct qr_buf b = {0};
@@ -191,12 +191,12 @@ static void drips(void) {
     enum qr_code code = read_by(&o, &f->web, "drip/drip.bin", BYTES, &b, &err);
     CHECK(code == QR_UNAVAILABLE && strstr(err.msg, "drip.bin: download: no success") &&
               qr_exit_code(code) == 138,
-          "%zu bytes came: %s", b.n, err.msg);
+          "%zu bytes received: %s", b.n, err.msg);
     unlink(path);
     qr_buf_free(&b);
 }
 
-static void patience(void) {
+static void test_deadline(void) {
     struct qr_https_options o = options();
     struct qr_web_retry r;
     o.waits.deadline_ns = 120 * QR_SECOND;
@@ -204,7 +204,7 @@ static void patience(void) {
     int64_t began = virtual_ns;
     int attempts = 0;
     do {
-        virtual_ns += 30 * QR_SECOND; /* an attempt that is cut */
+        virtual_ns += 30 * QR_SECOND; /* an aborted attempt */
         qr_web_retry_progress(&r, (size_t)30 * 600);
         attempts++;
     } while (attempts < 100 && qr_web_retry_wait(&r, 0));
@@ -220,9 +220,9 @@ static void patience(void) {
 
 /* ---- addresses ---- */
 
-static void addresses(void) {
+static void test_addresses(void) {
     static const struct {
-        const char *url, *base, *name; /* base NULL: refused with name */
+        const char *url, *base, *name; /* base NULL: rejected, `name` is in the error */
     } urls[] = {
         {"https://example.com/a/b.csv", "https://example.com", "a/b.csv"},
         {"https://Example.com:443/a", "https://Example.com", "a"},
@@ -271,9 +271,9 @@ static void addresses(void) {
 
 /* ---- tokens ---- */
 
-static void tokens(void) {
+static void test_tokens(void) {
     static const struct {
-        const char *text, *host, *want; /* want NULL: none; of an error: "!" */
+        const char *text, *host, *want; /* want NULL: no token; "!": an error */
     } files[] = {
         {"example.com abc", "example.com:443", "Authorization: Bearer abc"},
         {"example.com abc", "example.com:8443", NULL},
@@ -317,7 +317,7 @@ static void tokens(void) {
           err.msg);
     CHECK(read_by(&o, NULL, away, BYTES, &b, &err) == QR_UNAUTHENTICATED &&
               !strstr(err.msg, "secret"),
-          "a redirect to another host takes no token along: %s", err.msg);
+          "a redirect to another host gets no token: %s", err.msg);
     CHECK(read_by(&o, NULL, echo, BYTES, &b, &err) == QR_OK && !strstr(qr_buf_string(&b), "secret"),
           "%s", qr_buf_string(&b));
     CHECK(read_by(&o, NULL, "echo", BYTES, &b, &err) == QR_OK &&
@@ -331,8 +331,9 @@ static void tokens(void) {
     qr_buf_free(&b);
 }
 
-/* Which hosts may receive a secret: the requested one decides, however the URL is written. */
-static void trusted(void) {
+/* Hosts that may receive a secret: only the host of the request decides, however the URL is
+ * written. */
+static void test_trusted_hosts(void) {
     static const struct qr_web_trusted hosts[] = {{.host = "127.0.0.1"},
                                                   {.host = "[::1]"},
                                                   {true, "*.example.com:443"},
@@ -378,7 +379,7 @@ static void trusted(void) {
 }
 
 int main(void) {
-    trusted();
+    test_trusted_hosts();
     CHECK(mkdtemp(dir) != NULL);
     pid_t pid = start_fake_with("tests/fake/https.py", "0", "-", dir, host, sizeof host);
     if (pid < 0) {
@@ -398,13 +399,13 @@ int main(void) {
     read_only_suite(s, "run-a", "three", "run-none");
     CHECK(sleeps == before, "final errors are not waited for");
     s->ops->close(s);
-    addresses();
-    faults();
-    drips();
-    patience();
-    changes();
-    each_fails();
-    tokens();
+    test_addresses();
+    test_faults();
+    test_slow_server();
+    test_deadline();
+    test_replaced_file();
+    test_each_request_fails();
+    test_tokens();
     unlink(path), unlink(text);
     CHECK(rmdir(dir) == 0, "%s is not empty", dir);
     kill(pid, SIGTERM);

@@ -1,14 +1,14 @@
-/* S3 against tests/fake/s3.py: the suite of every store, refusals, names, addresses, credentials.
- * Faults: test_store_s3_faults.c. S3_SERVER=http://host:port, with S3_BUCKET and keys in the
- * environment: the suite against a real server. */
+/* S3 against tests/fake/s3.py: the suite of every store, rejected requests, names, addresses,
+ * credentials. Faults: test_store_s3_faults.c. S3_SERVER=http://host:port, with S3_BUCKET and keys
+ * in the environment: the suite against a real server. */
 #include "tests/conform/checkpoint_suite.h"
 #include "tests/conform/s3_bench.h"
 
 #include <unistd.h>
 
-/* ---- refusals ---- */
+/* ---- rejected requests ---- */
 
-static void refusals(void) {
+static void test_rejected(void) {
     struct qr_s3_options o = options();
     static const struct {
         const char *bucket;
@@ -43,7 +43,7 @@ static void refusals(void) {
         if (rows[i].check == QR_OK && rows[i].write == QR_OK)
             CHECK(s->ops->list(s, "", &b, &err) == QR_OK &&
                       strcmp(qr_buf_string(&b), "run/w.h5") == 0,
-                  "the check leaves nothing: %s", qr_buf_string(&b));
+                  "the check leaves no object: %s", qr_buf_string(&b));
         s->ops->close(s);
     }
     o.secret = "another";
@@ -62,7 +62,7 @@ static void refusals(void) {
     qr_buf_free(&b);
 }
 
-static void names(struct qr_store *s) {
+static void test_names(struct qr_store *s) {
     struct qr_err err = {0};
     struct qr_buf b = {0};
     static char far[1200];
@@ -84,8 +84,8 @@ static void names(struct qr_store *s) {
     qr_buf_free(&b);
 }
 
-/* Where a bucket is asked for. */
-static void addresses(void) {
+/* URLs of buckets. */
+static void test_addresses(void) {
     static const struct {
         const char *bucket, *endpoint, *region, *profile, *base, *host;
     } rows[] = {
@@ -135,8 +135,8 @@ static void addresses(void) {
 
 /* ---- credentials ---- */
 
-static void one(const struct qr_s3_options *o, const char *what, enum qr_code want,
-                const char *words) {
+static void check_put(const struct qr_s3_options *o, const char *what, enum qr_code want,
+                      const char *words) {
     struct qr_store *s = open_with("keys-b", o, NULL);
     struct qr_err err = {0};
     enum qr_code code = put(s, "w", "x", false, &err);
@@ -147,8 +147,9 @@ static void one(const struct qr_s3_options *o, const char *what, enum qr_code wa
     s->ops->close(s);
 }
 
-/* Each source of keys that end: used again, renewed before they end and when they are refused. */
-static void renewed(const struct qr_s3_options *o, const char *what, const char *path) {
+/* Each source of temporary keys: the keys are reused, and renewed before they expire and when they
+ * are rejected. */
+static void test_renewal(const struct qr_s3_options *o, const char *what, const char *path) {
     struct qr_err err = {0};
     struct qr_store *s = open_with("keys-b", o, NULL);
     logged("");
@@ -165,7 +166,7 @@ static void renewed(const struct qr_s3_options *o, const char *what, const char 
     qr_json_free(ask("POST", "/control/expire", "{}"));
     logged("");
     CHECK(put(s, "a", "5", false, &err) == QR_OK && holds(s, "a", "5") && logged(path) == 1,
-          "%s: once more when they are refused: %s", what, err.msg);
+          "%s: renewed when they are rejected: %s", what, err.msg);
     s->ops->close(s);
     static const char *const odd[] = {
         "return-503",  "return-reset-connection", "cut-reply-after-0B", "cut-reply-after-20B",
@@ -174,13 +175,13 @@ static void renewed(const struct qr_s3_options *o, const char *what, const char 
         qr_auto(qr_free_p) char *body =
             qr_xasprintf("{\"instructions\":{\"token\":[\"%s\",\"%s\"]}}", odd[i], odd[i]);
         qr_json_free(ask("POST", "/control/faults", body));
-        one(o, odd[i], QR_OK, "");
+        check_put(o, odd[i], QR_OK, "");
         qr_json_free(ask("POST", "/control/faults", "{\"instructions\":{}}"));
     }
 }
 
-/* Addresses that parsers of URLs read in different ways. */
-static const char *const thieves[] = {
+/* URLs that parsers read in different ways. */
+static const char *const hostile_urls[] = {
     "http://evil.example/c",
     "http://127.0.0.1@evil.example/",
     "http://127.0.0.1:80@evil.example/",
@@ -199,37 +200,37 @@ static const char *const thieves[] = {
     "ftp://127.0.0.1/",
 };
 
-static void credentials(void) {
+static void test_credentials(void) {
     struct qr_s3_options o = options();
     o.key_id = o.secret = NULL;
-    renewed(&o, "instance metadata", "PUT /latest/api/token");
+    test_renewal(&o, "instance metadata", "PUT /latest/api/token");
     o.metadata = "http://127.0.0.1:1";
     int64_t before = virtual_ns;
-    one(&o, "nothing at all", QR_UNAUTHENTICATED, "no credentials for S3");
+    check_put(&o, "no source", QR_UNAUTHENTICATED, "no credentials for S3");
     CHECK(virtual_ns - before > 10 * QR_SECOND && virtual_ns - before < 60 * QR_SECOND, "%lld s",
           (long long)((virtual_ns - before) / QR_SECOND));
     o.no_metadata = true;
-    one(&o, "metadata forbidden", QR_UNAUTHENTICATED, "AWS_EC2_METADATA_DISABLED");
+    check_put(&o, "metadata forbidden", QR_UNAUTHENTICATED, "AWS_EC2_METADATA_DISABLED");
 
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s/v2/credentials", endpoint);
     qr_auto(qr_free_p) char *token = write_file("token", "container-token\n");
     o.container_url = url, o.container_token_file = token;
-    renewed(&o, "container", "GET /v2/credentials");
+    test_renewal(&o, "container", "GET /v2/credentials");
     o.container_token_file = NULL, o.container_token = "other-secret";
-    one(&o, "container, another token", QR_UNAUTHENTICATED,
-        "container's endpoint returned no keys");
-    for (size_t i = 0; i < COUNT(thieves); i++) {
-        o.container_url = thieves[i];
-        one(&o, thieves[i], QR_INVALID_ARGUMENT, "requested from no other host");
+    check_put(&o, "container, another token", QR_UNAUTHENTICATED,
+              "container's endpoint returned no keys");
+    for (size_t i = 0; i < COUNT(hostile_urls); i++) {
+        o.container_url = hostile_urls[i];
+        check_put(&o, hostile_urls[i], QR_INVALID_ARGUMENT, "requested from no other host");
     }
 
     qr_auto(qr_free_p) char *subject = write_file("subject", "subject-of-a-pod\n");
     o.role = "arn:aws:iam::1:role/qring", o.token_file = subject;
-    renewed(&o, "web identity", "POST /");
+    test_renewal(&o, "web identity", "POST /");
     o.role = "arn:aws:iam::1:role/other";
-    one(&o, "another role", QR_UNAUTHENTICATED, "InvalidIdentityToken");
+    check_put(&o, "another role", QR_UNAUTHENTICATED, "InvalidIdentityToken");
     o.role = NULL;
-    one(&o, "no role", QR_INVALID_ARGUMENT, "AWS_ROLE_ARN");
+    check_put(&o, "no role", QR_INVALID_ARGUMENT, "AWS_ROLE_ARN");
     o.token_file = NULL;
 
     static const struct {
@@ -259,13 +260,13 @@ static void credentials(void) {
         struct qr_s3_options p = options();
         p.key_id = p.secret = NULL, p.profile = rows[i].profile;
         p.credentials_file = keys, p.config_file = config, p.no_metadata = true;
-        one(&p, rows[i].config, rows[i].want, rows[i].words);
+        check_put(&p, rows[i].config, rows[i].want, rows[i].words);
         unlink(keys), unlink(config);
         qr_buf_free(&b);
     }
     o = options();
     o.secret = NULL;
-    one(&o, "half of a pair", QR_UNAUTHENTICATED, "AWS_SECRET_ACCESS_KEY");
+    check_put(&o, "only the key id", QR_UNAUTHENTICATED, "AWS_SECRET_ACCESS_KEY");
     unlink(token), unlink(subject);
 }
 
@@ -276,14 +277,14 @@ static struct qr_store *open_shared(void) {
     return open_with("suite", &o, NULL);
 }
 
-static void real_server(const char *bucket) {
+static void test_real_server(const char *bucket) {
     struct qr_s3_options o = options();
     o.key_id = getenv("AWS_ACCESS_KEY_ID"), o.secret = getenv("AWS_SECRET_ACCESS_KEY");
     o.region = getenv("AWS_REGION");
     struct qr_store *s = open_with(bucket, &o, NULL);
     struct qr_err err = {0};
     suite(s);
-    names(s);
+    test_names(s);
     checkpoint_suite(s);
     CHECK(s->ops->put(s, "large", qr_bytes_of(pattern, LARGE), true, &err) == QR_OK, "%s", err.msg);
     holds_bytes(s, "large", LARGE, "large");
@@ -301,20 +302,20 @@ static void real_server(const char *bucket) {
     s->ops->close(s);
 }
 
-/* ---- more than one request takes ---- */
+/* ---- more than one request can upload ---- */
 
 static enum qr_code send_nothing(struct qr_web *web, const struct qr_web_request *req,
                                  struct qr_web_reply *ret, struct qr_err *err) {
     (void)web;
     *ret = (struct qr_web_reply){0};
-    CHECK(false, "%s is sent", req->method);
-    return qr_fail(err, QR_UNAVAILABLE, "nobody");
+    CHECK(false, "%s was sent", req->method);
+    return qr_fail(err, QR_UNAVAILABLE, "planted");
 }
 static void close_nothing(struct qr_web *web) { (void)web; }
-static void too_large(void) {
+static void test_too_large(void) {
     const struct qr_s3_options o = options();
-    struct qr_web nobody = {send_nothing, close_nothing};
-    struct qr_store *s = open_with("large", &o, &nobody);
+    struct qr_web no_server = {send_nothing, close_nothing};
+    struct qr_store *s = open_with("large", &o, &no_server);
     const struct qr_bytes content = qr_bytes_of(pattern, (UINT64_C(5) << 30) + 1);
     struct qr_err err = {0};
     for (unsigned i = 0; i < 4; i++) {
@@ -341,20 +342,20 @@ int main(void) {
     snprintf(endpoint, sizeof endpoint, "%s%s", at ? "" : "http://", at ? at : host);
     make_pattern();
     if (at) {
-        real_server(bucket ? bucket : "qring");
+        test_real_server(bucket ? bucket : "qring");
     } else {
         CHECK(mkdtemp(dir) != NULL);
         struct qr_s3_options o = options();
         struct qr_store *s = open_with("suite", &o, NULL);
         suite(s);
-        names(s);
+        test_names(s);
         checkpoint_suite(s);
         checkpoint_race(s, open_shared, "a bucket", 30);
         s->ops->close(s);
-        refusals();
-        addresses();
-        too_large();
-        credentials();
+        test_rejected();
+        test_addresses();
+        test_too_large();
+        test_credentials();
         CHECK(rmdir(dir) == 0, "%s is not empty", dir);
         kill(pid, SIGTERM);
         waitpid(pid, NULL, 0);

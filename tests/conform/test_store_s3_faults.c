@@ -1,5 +1,5 @@
-/* S3 that fails, against tests/fake/s3.py: the faults of Cloud Storage's test bench for every verb
- * that we use, outages, somebody else between our look and our write. */
+/* Failures of S3, against tests/fake/s3.py: the faults of Cloud Storage's test bench for every verb
+ * in use, outages, and a concurrent writer between a read and a write. */
 #include "tests/conform/s3_bench.h"
 
 #define TO "storage.objects.insert "
@@ -71,43 +71,43 @@ static const struct row faults[] = {
      NULL},
 };
 
-/* ---- somebody else between our look and our write ---- */
+/* ---- a concurrent writer between a read and a write ---- */
 
-struct meddler {
+struct concurrent {
     struct qr_web web;
     struct qr_web *under;
     struct qr_store *other;
 };
-static enum qr_code send_meddled(struct qr_web *h, const struct qr_web_request *req,
-                                 struct qr_web_reply *ret, struct qr_err *err) {
-    struct meddler *m = (struct meddler *)h;
+static enum qr_code send_concurrent(struct qr_web *h, const struct qr_web_request *req,
+                                    struct qr_web_reply *ret, struct qr_err *err) {
+    struct concurrent *m = (struct concurrent *)h;
     struct qr_err ignored;
     if (strcmp(req->method, "PUT") == 0 && m->other)
         CHECK(put(m->other, "w", "theirs", false, &ignored) == QR_OK, "%s", ignored.msg);
     return m->under->send(m->under, req, ret, err);
 }
-static void close_meddled(struct qr_web *h) {
-    struct meddler *m = (struct meddler *)h;
+static void close_concurrent(struct qr_web *h) {
+    struct concurrent *m = (struct concurrent *)h;
     m->under->close(m->under);
     free(m);
 }
-static void between(void) {
+static void test_concurrent_writer(void) {
     struct qr_s3_options o = options();
     struct qr_err err = {0};
     struct qr_buf b = {0};
     struct qr_store_version v;
-    struct meddler *m = qr_xcalloc(1, sizeof *m);
-    *m = (struct meddler){{send_meddled, close_meddled}, qr_web_curl(), NULL};
+    struct concurrent *m = qr_xcalloc(1, sizeof *m);
+    *m = (struct concurrent){{send_concurrent, close_concurrent}, qr_web_curl(), NULL};
     struct qr_store *s = open_with("between", &o, &m->web), *other = open_with("between", &o, NULL);
     CHECK(put(s, "w", "ours", true, &err) == QR_OK, "%s", err.msg);
     CHECK(s->ops->get_version(s, "w", 100, &b, &v, &err) == QR_OK, "%s", err.msg);
     m->other = other;
     CHECK(s->ops->swap(s, "w", qr_bytes_of_string("again"), &v, &err) == QR_FAILED_PRECONDITION &&
               holds(other, "w", "theirs"),
-          "a swap is lost to who was between: %s", err.msg);
+          "the swap loses against the concurrent writer: %s", err.msg);
     CHECK(other->ops->remove(other, "w", &err) == QR_OK, "%s", err.msg);
     CHECK(put(s, "w", "new", true, &err) == QR_FAILED_PRECONDITION && holds(other, "w", "theirs"),
-          "and so is a creation: %s", err.msg);
+          "so does the creation: %s", err.msg);
     s->ops->close(s);
     other->ops->close(other);
     qr_buf_free(&b);
@@ -125,7 +125,7 @@ int main(void) {
     for (size_t i = 0; i < COUNT(faults); i++) conform(&faults[i]);
     outages();
     damaged_uploads();
-    between();
+    test_concurrent_writer();
     kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
     free(pattern);
