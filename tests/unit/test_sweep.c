@@ -1,5 +1,5 @@
-/* sweep: which trials there are, what is drawn, who goes on, the table, and the board's claims; and
- * how much eight workers do beside one, on virtual time. */
+/* Sweep: list of trials, drawn values, halving, the table and the board's claims; and the speed-up
+ * of eight workers, on virtual time. */
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,8 +42,8 @@ static void test_grid(void) {
     qr_sweep_free(s);
 }
 
-/* What was drawn stays: results in folders depend on it. The values are those of an independent
- * Philox in Python. */
+/* Drawn values never change, because existing results depend on them. The expected values are those
+ * of an independent Philox in Python. */
 static void test_drawn(void) {
     static const char text[] = "{\"trials\": %d, \"keys\": {\"u\": {\"uniform\": [-1, 3]}, \"l\": "
                                "{\"log_uniform\": [0.001, 0.1]}, \"i\": {\"integer\": [-2, 2]}, "
@@ -121,7 +121,7 @@ static void test_halving(void) {
     for (size_t t = 0; t < 6; t++) set_row(&rows, 0, t, value[t]);
     set_failed(&rows, 6, "its \"loss\", and more");
     CHECK(qr_sweep_rung_trials(&rows, 0, trial) == 7 && !qr_sweep_complete(&rows));
-    /* four of seven: the four of equal value */
+    /* Four of seven: those of equal value. */
     CHECK(qr_sweep_rung_trials(&rows, 1, trial) == 4);
     CHECK(trial[0] == 1 && trial[1] == 2 && trial[2] == 3 && trial[3] == 5);
     rows.maximize = true;
@@ -150,7 +150,7 @@ static void test_halving(void) {
     qr_sweep_free(s);
 }
 
-/* All but two fail: those go on, and not more than there are. */
+/* All trials but two fail: only those two continue. */
 static void test_failed(void) {
     struct qr_sweep_spec *s = sweep_of("{\"keys\": {\"k\": [0, 1, 2, 3, 4, 5, 6]}, \"halving\": "
                                        "{\"epochs\": [1, 2]}}");
@@ -189,11 +189,11 @@ static void test_row_text(void) {
           err.msg);
     CHECK(r.n_metrics == 2 && r.steps == 7 && r.epochs == 2 && r.trial == 3 && r.rung == 1);
     qr_sweep_row_json(&r, &text);
-    CHECK(!strstr(qr_buf_string(&text), "3.5"), "no time is in a row");
+    CHECK(!strstr(qr_buf_string(&text), "3.5"), "a row has no time");
     CHECK(qr_sweep_row_read(qr_buf_view(&text), "row", &back, &err) == QR_OK, "%s", err.msg);
     qr_sweep_row_json(&back, &again);
     CHECK(text.n == again.n && memcmp(text.p, again.p, text.n) == 0);
-    for (size_t n = 0; n + 1 < text.n; n++) /* each beginning of it is none */
+    for (size_t n = 0; n + 1 < text.n; n++) /* no prefix is a valid row */
         CHECK(qr_sweep_row_read(qr_bytes_of(text.p, n), "row", &back, &err) != QR_OK, "%zu", n);
     CHECK(qr_sweep_row_of_result(qr_bytes_of_string("{}"), "r", 0, 0, &r, &err) == QR_DATA_LOSS);
     qr_sweep_row_fini(&r);
@@ -211,7 +211,7 @@ static int64_t virtual_now(void *ctx) {
 static const struct qr_clock clock_of_test = {virtual_now, NULL};
 static char folder[64];
 
-static void clean(void) {
+static void clean_folder(void) {
     qr_auto(qr_free_p) char *rm = qr_xasprintf("rm -rf %s/*", folder);
     if (system(rm) != 0) CHECK(false);
 }
@@ -229,13 +229,13 @@ static struct qr_sweep_board *board_of(char letter, size_t n_trials, int64_t lea
     return b;
 }
 
-static bool takes(struct qr_sweep_board *b, size_t trial) {
+static bool claim(struct qr_sweep_board *b, size_t trial) {
     bool mine = false;
     struct qr_err err = {0};
     CHECK(qr_sweep_board_claim(b, 0, trial, &mine, &err) == QR_OK, "%s", err.msg);
     return mine;
 }
-static bool keeps(struct qr_sweep_board *b, size_t trial) {
+static bool renew(struct qr_sweep_board *b, size_t trial) {
     bool mine = false;
     struct qr_err err = {0};
     CHECK(qr_sweep_board_renew(b, 0, trial, &mine, &err) == QR_OK, "%s", err.msg);
@@ -246,73 +246,73 @@ static void test_claims(void) {
     struct qr_sweep_board *a = board_of('a', 2, 10 * QR_SECOND), *b = board_of('b', 2, QR_SECOND),
                           *again = board_of('a', 2, QR_SECOND);
     virtual_ns = 100 * QR_SECOND;
-    CHECK(takes(a, 0) && !takes(b, 0) && takes(b, 1));
-    CHECK(takes(again, 0), "who is started again has it still");
-    for (int i = 0; i < 20; i++) { /* it says so: nobody takes it */
+    CHECK(claim(a, 0) && !claim(b, 0) && claim(b, 1));
+    CHECK(claim(again, 0), "a restarted holder keeps its claim");
+    for (int i = 0; i < 20; i++) { /* The holder renews its claim: no other worker takes it. */
         virtual_ns += 3 * QR_SECOND;
-        CHECK(keeps(a, 0) && !takes(b, 0));
+        CHECK(renew(a, 0) && !claim(b, 0));
     }
     CHECK(qr_sweep_board_renewal_seen_ns(b) == virtual_ns);
     virtual_ns += 9 * QR_SECOND;
-    CHECK(!takes(b, 0), "the holder's lease counts, not the looker's");
+    CHECK(!claim(b, 0), "the holder's lease counts, not the reader's");
     virtual_ns += QR_SECOND;
-    CHECK(takes(b, 0) && !keeps(a, 0), "silent for ten seconds");
-    qr_sweep_board_release(a, 0, 0); /* which is not his any more */
-    CHECK(!takes(a, 0) && keeps(b, 0));
+    CHECK(claim(b, 0) && !renew(a, 0), "not renewed for ten seconds");
+    qr_sweep_board_release(a, 0, 0); /* The claim is no longer a's. */
+    CHECK(!claim(a, 0) && renew(b, 0));
     qr_sweep_board_release(b, 0, 0);
-    CHECK(takes(a, 0), "given back: at once");
+    CHECK(claim(a, 0), "a released claim is free at once");
     qr_sweep_board_delete_claims(a);
-    CHECK(takes(b, 0));
+    CHECK(claim(b, 0));
     qr_sweep_board_close(a);
     qr_sweep_board_close(b);
     qr_sweep_board_close(again);
-    clean();
+    clean_folder();
 }
 
-/* A holder is frozen with the trial's folder locked. Three others take its claim over, find the
- * folder in use and give the claim back, again and again: no trial has moved by that. */
+/* A holder is frozen with the trial's folder locked. Three others take over its claim, find the
+ * folder in use and release the claim, again and again: that does not count as progress. */
 static void test_no_progress(void) {
-    enum { LOOKERS = 3 };
-    struct qr_sweep_board *frozen = board_of('f', 1, 15 * QR_SECOND), *b[LOOKERS];
-    for (size_t i = 0; i < LOOKERS; i++) b[i] = board_of((char)('a' + i), 1, 15 * QR_SECOND);
-    CHECK(takes(frozen, 0));
-    for (int i = 0; i < 4; i++) { /* it trains for a while */
+    enum { OTHERS = 3 };
+    struct qr_sweep_board *frozen = board_of('f', 1, 15 * QR_SECOND), *b[OTHERS];
+    for (size_t i = 0; i < OTHERS; i++) b[i] = board_of((char)('a' + i), 1, 15 * QR_SECOND);
+    CHECK(claim(frozen, 0));
+    for (int i = 0; i < 4; i++) { /* The holder trains for a while. */
         virtual_ns += 3 * QR_SECOND;
-        CHECK(keeps(frozen, 0));
-        for (size_t k = 0; k < LOOKERS; k++) CHECK(!takes(b[k], 0));
+        CHECK(renew(frozen, 0));
+        for (size_t k = 0; k < OTHERS; k++) CHECK(!claim(b[k], 0));
     }
-    int64_t last_ns = virtual_ns, until_ns[LOOKERS] = {0}, gives_ns[LOOKERS] = {0};
-    unsigned taken = 0;
+    int64_t last_ns = virtual_ns, until_ns[OTHERS] = {0}, release_ns[OTHERS] = {0};
+    unsigned n_taken = 0;
     uint32_t draw = 1;
     for (; virtual_ns < last_ns + 700 * QR_SECOND; virtual_ns += QR_SECOND / 10)
-        for (size_t k = 0; k < LOOKERS; k++) {
+        for (size_t k = 0; k < OTHERS; k++) {
             draw = draw * 1664525 + 1013904223;
-            if (draw >> 31) continue; /* its turn comes later */
-            if (gives_ns[k] && virtual_ns >= gives_ns[k]) {
+            if (draw >> 31) continue; /* skip this turn */
+            if (release_ns[k] && virtual_ns >= release_ns[k]) {
                 qr_sweep_board_release(b[k], 0, 0);
-                gives_ns[k] = 0;
+                release_ns[k] = 0;
                 until_ns[k] = virtual_ns + 5 * QR_SECOND;
-            } else if (!gives_ns[k] && virtual_ns >= until_ns[k] && takes(b[k], 0)) {
-                gives_ns[k] = virtual_ns + QR_SECOND / 2; /* so long it waits for the lock */
-                taken++;
+            } else if (!release_ns[k] && virtual_ns >= until_ns[k] && claim(b[k], 0)) {
+                release_ns[k] = virtual_ns + QR_SECOND / 2; /* the wait for the lock */
+                n_taken++;
             }
         }
-    CHECK(taken > 100, "%u", taken);
-    for (size_t k = 0; k < LOOKERS; k++) {
+    CHECK(n_taken > 100, "%u", n_taken);
+    for (size_t k = 0; k < OTHERS; k++) {
         CHECK(qr_sweep_board_renewal_seen_ns(b[k]) == last_ns, "%.1f s later",
               (double)(qr_sweep_board_renewal_seen_ns(b[k]) - last_ns) / 1e9);
         qr_sweep_board_close(b[k]);
     }
     qr_sweep_board_close(frozen);
-    clean();
+    clean_folder();
 }
 
-/* What stands at a claim's name and is none: it ends no sweep, and costs double work at most. */
+/* Something else at a claim's name ends no sweep; at worst a trial is trained twice. */
 static void test_odd_claims(void) {
     struct qr_sweep_board *a = board_of('a', 4, QR_SECOND), *b = board_of('b', 4, QR_SECOND);
     qr_auto(qr_free_p) char *claims = qr_xasprintf("%s/sweep/claims", folder);
     char name[160];
-    CHECK(takes(a, 3)); /* makes the folder */
+    CHECK(claim(a, 3)); /* creates the folder */
     snprintf(name, sizeof name, "%s/0-0000", claims);
     CHECK(mkfifo(name, 0600) == 0);
     snprintf(name, sizeof name, "%s/0-0001", claims);
@@ -321,19 +321,19 @@ static void test_odd_claims(void) {
     fclose(f);
     snprintf(name, sizeof name, "%s/0-0002", claims);
     CHECK(mkdir(name, 0700) == 0);
-    for (size_t t = 0; t < 3; t++) CHECK(takes(a, t), "%zu", t);
-    CHECK(!takes(b, 0) && !takes(b, 1), "what could be replaced is a claim now");
-    CHECK(takes(b, 2), "no claim can be had: trained without one");
+    for (size_t t = 0; t < 3; t++) CHECK(claim(a, t), "%zu", t);
+    CHECK(!claim(b, 0) && !claim(b, 1), "replaced by a valid claim");
+    CHECK(claim(b, 2), "no claim is possible: trained without one");
     virtual_ns += QR_SECOND;
-    CHECK(keeps(a, 0) && keeps(a, 1));
+    CHECK(renew(a, 0) && renew(a, 1));
     qr_sweep_board_release(a, 0, 0);
     qr_sweep_board_release(a, 0, 2);
-    CHECK(takes(b, 0));
-    CHECK(rmdir(name) == 0, "a folder stays, with what is in it");
-    CHECK(takes(a, 2) && !takes(b, 2), "and without it there are claims again");
+    CHECK(claim(b, 0));
+    CHECK(rmdir(name) == 0, "a folder is not removed");
+    CHECK(claim(a, 2) && !claim(b, 2), "claims work again without it");
     qr_sweep_board_close(a);
     qr_sweep_board_close(b);
-    clean();
+    clean_folder();
 }
 
 static void write_file(const char *name) {
@@ -341,13 +341,13 @@ static void write_file(const char *name) {
     struct qr_err err = {0};
     CHECK(qr_file_replace(path, qr_bytes_of_string("mine"), &err) == QR_OK, "%s", err.msg);
 }
-static bool stands(const char *name) {
+static bool has_file(const char *name) {
     qr_auto(qr_free_p) char *path = qr_xasprintf("%s/%s", folder, name);
     return qr_file_exists(path);
 }
 
-/* --fresh removes what the sweep makes, of any sweep, and nothing else. */
-static void test_forget(void) {
+/* --fresh removes the files of any sweep and nothing else. */
+static void test_delete(void) {
     static const char *const own[] = {"sweep/job.json", "sweep/rows/0-0001.json",
                                       "sweep/rows/15-4095.json", "sweep/claims/0-0000",
                                       "sweep/claims/3-0012"},
@@ -363,12 +363,12 @@ static void test_forget(void) {
     for (size_t i = 0; i < COUNT(own); i++) write_file(own[i]);
     for (size_t i = 0; i < COUNT(users); i++) write_file(users[i]);
     qr_sweep_board_delete_claims(a);
-    CHECK(!stands("sweep/claims/0-0000") && stands("sweep/claims/0-0000x"));
+    CHECK(!has_file("sweep/claims/0-0000") && has_file("sweep/claims/0-0000x"));
     CHECK(qr_sweep_board_delete(a, &err) == QR_OK, "%s", err.msg);
-    for (size_t i = 0; i < COUNT(own); i++) CHECK(!stands(own[i]), "%s", own[i]);
-    for (size_t i = 0; i < COUNT(users); i++) CHECK(stands(users[i]), "%s", users[i]);
-    clean();
-    /* nor below a folder that is a link */
+    for (size_t i = 0; i < COUNT(own); i++) CHECK(!has_file(own[i]), "%s", own[i]);
+    for (size_t i = 0; i < COUNT(users); i++) CHECK(has_file(users[i]), "%s", users[i]);
+    clean_folder();
+    /* Nothing is removed below a symbolic link. */
     static const char *const links[] = {"sweep", "sweep/rows", "sweep/claims"};
     for (size_t i = 0; i < COUNT(links); i++) {
         qr_auto(qr_free_p) char *at = qr_xasprintf("%s/%s", folder, links[i]),
@@ -382,10 +382,10 @@ static void test_forget(void) {
                   strstr(err.msg, "is a symbolic link"),
               "%s", err.msg);
         qr_sweep_board_delete_claims(a);
-        CHECK(stands("elsewhere/job.json") && stands("elsewhere/0-0000.json") &&
-                  stands("elsewhere/0-0000"),
+        CHECK(has_file("elsewhere/job.json") && has_file("elsewhere/0-0000.json") &&
+                  has_file("elsewhere/0-0000"),
               "%s", links[i]);
-        clean();
+        clean_folder();
     }
     qr_sweep_board_close(a);
 }
@@ -406,14 +406,14 @@ static void test_rows_on_board(void) {
               strcmp(qr_buf_string(&text), "one") == 0,
           "the first stays");
     CHECK(qr_sweep_board_add_row(a, qr_sweep_row_at(&rows, 0, 1), &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_sweep_board_add_row(b, qr_sweep_row_at(&rows, 0, 1), &err) == QR_OK, "an equal one");
+    CHECK(qr_sweep_board_add_row(b, qr_sweep_row_at(&rows, 0, 1), &err) == QR_OK, "an equal row");
     qr_sweep_row_at(&rows, 0, 1)->metrics[0].value = 0.5;
     CHECK(qr_sweep_board_add_row(b, qr_sweep_row_at(&rows, 0, 1), &err) == QR_INTERNAL &&
               strstr(err.msg, "trial 1 has another result here"),
           "%s", err.msg);
     CHECK(qr_sweep_board_rows(b, &seen, &err) == QR_OK && qr_sweep_row_at(&seen, 0, 1)->there &&
           !qr_sweep_row_at(&seen, 0, 0)->there);
-    CHECK(qr_sweep_row_at(&seen, 0, 1)->metrics[0].value == 0.25, "the first one stays");
+    CHECK(qr_sweep_row_at(&seen, 0, 1)->metrics[0].value == 0.25, "the first row stays");
     CHECK(qr_sweep_board_delete(a, &err) == QR_OK, "%s", err.msg);
     qr_sweep_rows_fini(&seen);
     qr_sweep_rows_init(&seen, s, 1);
@@ -424,10 +424,10 @@ static void test_rows_on_board(void) {
     qr_sweep_board_close(b);
     qr_sweep_free(s);
     qr_buf_free(&text);
-    clean();
+    clean_folder();
 }
 
-/* Rows that failed and rows that did not are held against their own trial's hash. */
+/* Failed rows and others are checked against the hash of their trial. */
 static void test_foreign_rows(void) {
     struct qr_sweep_spec *s = sweep_of("{\"keys\": {\"k\": [0, 1, 2]}}");
     struct qr_sweep_board *b = board_of('a', 3, QR_SECOND);
@@ -443,7 +443,7 @@ static void test_foreign_rows(void) {
     set_failed(&put, 2, "no job can be made of its keys");
     for (size_t t = 0; t < 3; t++)
         CHECK(qr_sweep_board_add_row(b, qr_sweep_row_at(&put, 0, t), &err) == QR_OK, "%s", err.msg);
-    for (size_t t = 0; t <= 3; t++) { /* one of them is another's; then none is */
+    for (size_t t = 0; t <= 3; t++) { /* One row is of another job; in the last turn none is. */
         char was = t < 3 ? hash[t][0] : 0;
         if (t < 3) memset(hash[t], 'e', 64);
         qr_sweep_rows_init(&seen, s, 1);
@@ -460,15 +460,15 @@ static void test_foreign_rows(void) {
     qr_sweep_rows_fini(&put);
     qr_sweep_board_close(b);
     qr_sweep_free(s);
-    clean();
+    clean_folder();
 }
 
-/* ---- eight workers beside one ---- */
+/* ---- speed-up of eight workers ---- */
 
 enum { TRIALS = 64, MOST = 8 };
 
-/* A trial takes 40 to 80 s; a worker that has none looks again after a second. kills: so many times
- * a worker dies in a trial, is away for 5 s, and comes back as another one. Returns the seconds. */
+/* A trial takes 40 to 80 s; an idle worker retries after 1 s. `kills` times a worker is killed in a
+ * trial and returns after 5 s as another one. Returns the seconds. */
 static double makespan(unsigned n_workers, unsigned kills) {
     struct qr_sweep_board *b[MOST];
     struct qr_sweep_spec *s =
@@ -476,7 +476,7 @@ static double makespan(unsigned n_workers, unsigned kills) {
     struct qr_sweep_rows rows;
     struct qr_err err = {0};
     int64_t until[MOST] = {0}, began = virtual_ns;
-    size_t has[MOST];
+    size_t trial_of[MOST];
     bool busy[MOST] = {0};
     unsigned killed = 0, done = 0;
     qr_sweep_rows_init(&rows, s, 1);
@@ -485,10 +485,10 @@ static double makespan(unsigned n_workers, unsigned kills) {
         b[w] = board_of((char)('a' + w), TRIALS, 15 * QR_SECOND);
     for (; done < TRIALS; virtual_ns += QR_SECOND) {
         for (unsigned w = 0; w < n_workers; w++) {
-            if (busy[w] && !keeps(b[w], has[w])) busy[w] = false;
+            if (busy[w] && !renew(b[w], trial_of[w])) busy[w] = false;
             if (busy[w] && virtual_ns >= until[w]) {
-                set_row(&rows, 0, has[w], (double)has[w]);
-                CHECK(qr_sweep_board_add_row(b[w], qr_sweep_row_at(&rows, 0, has[w]), &err) ==
+                set_row(&rows, 0, trial_of[w], (double)trial_of[w]);
+                CHECK(qr_sweep_board_add_row(b[w], qr_sweep_row_at(&rows, 0, trial_of[w]), &err) ==
                       QR_OK);
                 busy[w] = false;
                 done++;
@@ -502,11 +502,11 @@ static double makespan(unsigned n_workers, unsigned kills) {
             }
             for (size_t t = 0; t < TRIALS && !busy[w] && virtual_ns >= until[w]; t++) {
                 size_t trial = (t + w) % TRIALS;
-                if (qr_sweep_row_at(&rows, 0, trial)->there || !takes(b[w], trial)) continue;
+                if (qr_sweep_row_at(&rows, 0, trial)->there || !claim(b[w], trial)) continue;
                 struct qr_buf seconds = {0};
                 qr_sweep_value(s, 1, trial, 0, &seconds);
                 busy[w] = true;
-                has[w] = trial;
+                trial_of[w] = trial;
                 until[w] = virtual_ns + strtol(qr_buf_string(&seconds), NULL, 10) * QR_SECOND;
                 qr_buf_free(&seconds);
             }
@@ -516,7 +516,7 @@ static double makespan(unsigned n_workers, unsigned kills) {
     for (unsigned w = 0; w < n_workers; w++) qr_sweep_board_close(b[w]);
     qr_sweep_rows_fini(&rows);
     qr_sweep_free(s);
-    clean();
+    clean_folder();
     return (double)(virtual_ns - began) / 1e9;
 }
 
@@ -541,11 +541,11 @@ int main(void) {
     test_claims();
     test_no_progress();
     test_odd_claims();
-    test_forget();
+    test_delete();
     test_rows_on_board();
     test_foreign_rows();
     test_scales();
-    clean();
+    clean_folder();
     rmdir(folder);
     return t_end();
 }

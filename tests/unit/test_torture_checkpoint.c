@@ -1,10 +1,10 @@
-/* A power cut after every system call of a publisher: what was not synced is lost, torn at every
- * 512 bytes or zeroed; names that were not synced are there or not, in every combination. The same
- * on a disk that lies of its syncs since the last checkpoint. What loads afterwards is the newest
- * checkpoint that was reported published, or the next one: whole. Then every file cut at every 512
- * bytes, and every bit of the newest checkpoint and of LATEST turned: refused by file and section,
- * and the newest whole one is loaded. */
-#undef _FORTIFY_SOURCE /* its inline forms would be in the way */
+/* A power cut after every system call of a publisher: unsynced data is lost, torn at every 512
+ * bytes or zeroed; unsynced names exist or not, in every combination. The same with a disk that has
+ * ignored syncs since the last checkpoint. Afterwards the newest checkpoint that was reported as
+ * published, or the next one, loads whole. Then the newest checkpoint and LATEST are truncated, and
+ * their bits flipped: they are rejected by file and section, and the newest whole
+ * checkpoint loads. */
+#undef _FORTIFY_SOURCE /* its inline forms would bypass the functions below */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #include "tests/real.h"
 #include "tests/t.h"
 
-/* ---- what the disk was told, in order ---- */
+/* ---- disk operations, in order ---- */
 
 enum kind { CREATE, DATA, SYNC, RENAME, LINK, UNLINK, SYNC_NAMES, REPORTED };
 struct op {
@@ -38,11 +38,13 @@ static struct op ops[MAX_OPS];
 static struct inode inodes[MAX_INODES];
 static int n_ops, n_inodes, inode_of_fd[MAX_FD];
 static bool recording, is_dir[MAX_FD];
-static bool lying; /* the disk: syncs since the last report did nothing */
+static bool lying; /* the disk ignored all syncs since the last report */
 static char dir[] = "/tmp/qring-powercut-XXXXXX";
 
-static bool ours(const char *path) { return recording && strncmp(path, dir, strlen(dir)) == 0; }
-static struct op *note(enum kind kind) {
+static bool is_recorded(const char *path) {
+    return recording && strncmp(path, dir, strlen(dir)) == 0;
+}
+static struct op *record_op(enum kind kind) {
     if (n_ops == MAX_OPS) abort();
     ops[n_ops] = (struct op){.kind = kind};
     return &ops[n_ops++];
@@ -54,11 +56,12 @@ int open(const char *path, int flags, ...) {
     int fd = real(path, flags, mode);
     if (fd < 0 || fd >= MAX_FD) return fd;
     inode_of_fd[fd] = -1;
-    is_dir[fd] = (flags & O_DIRECTORY) && ours(path);
-    if (!ours(path) || (flags & O_ACCMODE) != O_WRONLY) return fd; /* the lock is no content */
+    is_dir[fd] = (flags & O_DIRECTORY) && is_recorded(path);
+    /* The lock file has no content. */
+    if (!is_recorded(path) || (flags & O_ACCMODE) != O_WRONLY) return fd;
     inodes[n_inodes] = (struct inode){0};
     snprintf(inodes[n_inodes].path, sizeof inodes->path, "%s", path);
-    struct op *o = note(CREATE);
+    struct op *o = record_op(CREATE);
     snprintf(o->to, sizeof o->to, "%s", path);
     o->inode = inode_of_fd[fd] = n_inodes++;
     return fd;
@@ -70,37 +73,38 @@ ssize_t write(int fd, const void *p, size_t n) {
         f->p = qr_xrealloc(f->p, f->n + n + 1);
         memcpy(f->p + f->n, p, n);
         f->n += n;
-        struct op *o = note(DATA);
+        struct op *o = record_op(DATA);
         o->inode = inode_of_fd[fd];
         o->bytes = f->n;
     }
     return real(fd, p, n);
 }
-int fsync(int fd) { /* the disk is ours */
-    if (recording && fd < MAX_FD && is_dir[fd]) note(SYNC_NAMES);
-    else if (recording && fd < MAX_FD && inode_of_fd[fd] >= 0) note(SYNC)->inode = inode_of_fd[fd];
+int fsync(int fd) { /* the test simulates the disk */
+    if (recording && fd < MAX_FD && is_dir[fd]) record_op(SYNC_NAMES);
+    else if (recording && fd < MAX_FD && inode_of_fd[fd] >= 0)
+        record_op(SYNC)->inode = inode_of_fd[fd];
     return 0;
 }
-static void two_names(enum kind kind, const char *from, const char *to) {
-    if (!ours(from)) return;
-    struct op *o = note(kind);
+static void record_names(enum kind kind, const char *from, const char *to) {
+    if (!is_recorded(from)) return;
+    struct op *o = record_op(kind);
     snprintf(o->from, sizeof o->from, "%s", from);
     snprintf(o->to, sizeof o->to, "%s", to);
 }
 int rename(const char *from, const char *to) {
     REAL(rename);
-    two_names(RENAME, from, to);
+    record_names(RENAME, from, to);
     return real(from, to);
 }
 int link(const char *from, const char *to) {
     REAL(link);
     int rc = real(from, to);
-    if (rc == 0) two_names(LINK, from, to);
+    if (rc == 0) record_names(LINK, from, to);
     return rc;
 }
 int unlink(const char *path) {
     REAL(unlink);
-    two_names(UNLINK, path, "");
+    record_names(UNLINK, path, "");
     return real(path);
 }
 
@@ -132,7 +136,7 @@ static void publish(struct qr_store *s, const char *where, uint64_t reductions) 
           "%s", err.msg);
     qr_buf_free(&notes);
     qr_checkpoint_fini(&c);
-    if (recording) note(REPORTED)->reductions = reductions;
+    if (recording) record_op(REPORTED)->reductions = reductions;
 }
 
 /* ---- a disk after the cut ---- */
@@ -146,55 +150,54 @@ struct disk {
     int n;
 };
 
-static int find(const struct disk *d, const char *path) {
+static int find_name(const struct disk *d, const char *path) {
     for (int i = 0; i < d->n; i++)
         if (strcmp(d->v[i].path, path) == 0) return i;
     return -1;
 }
-static void drop(struct disk *d, const char *path) {
-    int i = find(d, path);
+static void remove_name(struct disk *d, const char *path) {
+    int i = find_name(d, path);
     if (i >= 0) d->v[i] = d->v[--d->n];
 }
-static void set(struct disk *d, const char *path, int inode) {
-    drop(d, path);
+static void set_name(struct disk *d, const char *path, int inode) {
+    remove_name(d, path);
     snprintf(d->v[d->n].path, sizeof d->v->path, "%s", path);
     d->v[d->n++].inode = inode;
 }
-/* Names that never came to be on the disk cannot be renamed there: then the operation has
- * no effect. */
-static void apply(struct disk *d, const struct op *o) {
-    int i = find(d, o->from);
-    if (o->kind == CREATE) set(d, o->to, o->inode);
-    if ((o->kind == RENAME || o->kind == LINK) && i >= 0) set(d, o->to, d->v[i].inode);
-    if (o->kind == UNLINK || (o->kind == RENAME && i >= 0)) drop(d, o->from);
+/* An operation on a name that is not on the disk has no effect. */
+static void apply_op(struct disk *d, const struct op *o) {
+    int i = find_name(d, o->from);
+    if (o->kind == CREATE) set_name(d, o->to, o->inode);
+    if ((o->kind == RENAME || o->kind == LINK) && i >= 0) set_name(d, o->to, d->v[i].inode);
+    if (o->kind == UNLINK || (o->kind == RENAME && i >= 0)) remove_name(d, o->from);
 }
 static bool is_name(enum kind k) { return k == CREATE || k == RENAME || k == LINK || k == UNLINK; }
 
-static size_t synced_bytes(int inode, int cut, size_t *ret_told) {
+static size_t synced_bytes(int inode, int cut, size_t *ret_written) {
     size_t synced = 0;
     int honest = lying ? 0 : cut;
-    *ret_told = 0;
+    *ret_written = 0;
     for (int i = 0; i < cut && lying; i++)
         if (ops[i].kind == REPORTED) honest = i;
     for (int i = 0; i < cut; i++) {
         if (ops[i].inode != inode) continue;
-        if (ops[i].kind == DATA) *ret_told = ops[i].bytes;
-        if (ops[i].kind == SYNC && i < honest) synced = *ret_told;
+        if (ops[i].kind == DATA) *ret_written = ops[i].bytes;
+        if (ops[i].kind == SYNC && i < honest) synced = *ret_written;
     }
     return synced;
 }
 
-/* tear: so many blocks beyond what was synced are there; -1: all of the length, zeroed. The store
- * gets what a directory would show. */
-static struct qr_store *after(const struct disk *d, int cut, int tear, bool *ret_more) {
+/* tear: number of blocks on the disk beyond the synced ones; -1: the full length, with zeros.
+ * Returns a store of what the directory would show. */
+static struct qr_store *disk_store(const struct disk *d, int cut, int tear, bool *ret_more) {
     struct qr_store *s = qr_store_memory_new();
     for (int i = 0; i < d->n; i++) {
         const struct inode *f = &inodes[d->v[i].inode];
-        size_t told, synced = synced_bytes(d->v[i].inode, cut, &told),
-                     n = synced + (size_t)(tear < 0 ? 0 : tear) * BLOCK;
+        size_t written, synced = synced_bytes(d->v[i].inode, cut, &written),
+                        n = synced + (size_t)(tear < 0 ? 0 : tear) * BLOCK;
         if (strstr(d->v[i].path, ".tmp-")) continue;
-        if (told > n) *ret_more = true;
-        if (n > told || tear < 0) n = told;
+        if (written > n) *ret_more = true;
+        if (n > written || tear < 0) n = written;
         struct qr_buf content = {0};
         qr_buf_put(&content, f->p, n);
         if (tear < 0 && n > synced) memset(content.p + synced, 0, n - synced);
@@ -206,7 +209,7 @@ static struct qr_store *after(const struct disk *d, int cut, int tear, bool *ret
 }
 
 static long tried;
-static void look(struct qr_store *s, int cut, uint64_t reported, uint64_t known) {
+static void check_load(struct qr_store *s, int cut, uint64_t reported, uint64_t known) {
     const struct qr_checkpoint_location p = {.store = s, .dir = "c", .url = "c"};
     struct qr_checkpoint c = {0}, want;
     struct qr_buf notes = {0};
@@ -216,7 +219,7 @@ static void look(struct qr_store *s, int cut, uint64_t reported, uint64_t known)
     enum qr_code code = qr_checkpoint_load(&p, hash, &c, &done, &notes, &err);
     tried++;
     bool fine = code == QR_OK && c.reductions >= reported && c.reductions <= known;
-    /* of the first one all is lost: that is said */
+    /* All of the first checkpoint is lost: the error says so. */
     if (lying && reported == 0 && code == QR_DATA_LOSS && strstr(err.msg, "--fresh")) {
         qr_buf_free(&notes);
         return;
@@ -234,46 +237,46 @@ static void look(struct qr_store *s, int cut, uint64_t reported, uint64_t known)
     }
     qr_checkpoint_fini(&c);
     qr_buf_free(&notes);
-    if (fine) publish(s, "c", known + 1); /* and the next start goes on from there */
+    if (fine) publish(s, "c", known + 1); /* the next run continues from here */
 }
 
-static void each_tear(const struct disk *d, int cut, uint64_t reported, uint64_t known) {
+static void check_tears(const struct disk *d, int cut, uint64_t reported, uint64_t known) {
     bool more = true;
     for (int tear = -1; more; tear++) {
         more = tear < 0;
-        struct qr_store *s = after(d, cut, tear, &more);
-        look(s, cut, reported, known);
+        struct qr_store *s = disk_store(d, cut, tear, &more);
+        check_load(s, cut, reported, known);
         s->ops->close(s);
     }
 }
 
-static void cut_at(int cut, uint64_t reported, uint64_t known) {
+static void check_cut(int cut, uint64_t reported, uint64_t known) {
     struct disk durable = {0};
     int pending[MAX_OPS], n = 0, last = 0;
     for (int i = 0; i < cut; i++)
         if (ops[i].kind == SYNC_NAMES) last = i;
     for (int i = 0; i < cut; i++) {
         if (!is_name(ops[i].kind)) continue;
-        if (i < last) apply(&durable, &ops[i]);
+        if (i < last) apply_op(&durable, &ops[i]);
         else pending[n++] = i;
     }
-    CHECK(n < 8, "%d names are unsynced at once", n);
+    CHECK(n < 8, "%d unsynced names at once", n);
     if (n >= 8) return;
     for (unsigned subset = 0; subset < 1u << n; subset++) {
         struct disk d = durable;
         for (int i = 0; i < n; i++)
-            if (subset >> i & 1) apply(&d, &ops[pending[i]]);
-        each_tear(&d, cut, reported, known);
+            if (subset >> i & 1) apply_op(&d, &ops[pending[i]]);
+        check_tears(&d, cut, reported, known);
     }
     lying = true;
-    for (int i = 0; i < n; i++) apply(&durable, &ops[pending[i]]);
-    each_tear(&durable, cut, reported, known);
+    for (int i = 0; i < n; i++) apply_op(&durable, &ops[pending[i]]);
+    check_tears(&durable, cut, reported, known);
     lying = false;
 }
 
 /* ---- damage ---- */
 
-static struct qr_store *three_published(void) {
+static struct qr_store *publish_three(void) {
     struct qr_store *s = qr_store_memory_new();
     for (uint64_t reductions = 1; reductions <= 3; reductions++) publish(s, "c", reductions);
     return s;
@@ -283,7 +286,7 @@ static struct qr_buf content_of(struct qr_store *s, const char *name) {
     CHECK(s->ops->get(s, name, 1 << 20, &b, &err) == QR_OK, "%s", err.msg);
     return b;
 }
-/* The object of the state after so many reductions; heap. */
+/* Name of the object of the state after `reductions`, on the heap. */
 static char *object_of(uint64_t reductions) {
     struct qr_checkpoint c = state_at(reductions);
     char *name =
@@ -291,8 +294,8 @@ static char *object_of(uint64_t reductions) {
     qr_checkpoint_fini(&c);
     return name;
 }
-/* With so many bytes of `name`, some of them damaged: this state is loaded, whole, and the notes
- * have these words. */
+/* Replaces `name` by `content`. The state after `reductions` must load whole, and the notes must
+ * contain `file` and `section`. */
 static bool loads(struct qr_store *s, const char *name, struct qr_bytes content,
                   uint64_t reductions, const char *file, const char *section) {
     const struct qr_checkpoint_location p = {.store = s, .dir = "c", .url = "c"};
@@ -315,8 +318,8 @@ static bool loads(struct qr_store *s, const char *name, struct qr_bytes content,
     return named;
 }
 
-/* Where a byte of the file is, as the refusal must say. In the header anything can come of it, from
- * a length that does not fit to a tensor of another name. */
+/* Section of a byte, which the error must name. A flip in the header has many effects, from a wrong
+ * length to another name of a tensor. */
 static const char *section_of(struct qr_bytes file, size_t at) {
     size_t begin = 8 + (size_t)qr_get_u64le(file.p);
     if (at < begin) return "header";
@@ -325,17 +328,17 @@ static const char *section_of(struct qr_bytes file, size_t at) {
     return "?";
 }
 
-static void cut_files(long *ret_cuts) {
-    struct qr_store *s = three_published();
+static void truncate_files(long *ret_cuts) {
+    struct qr_store *s = publish_three();
     qr_auto(qr_free_p) char *object = object_of(3);
     const char *const names[] = {object, "c/LATEST"};
     for (size_t i = 0; i < COUNT(names); i++) {
         struct qr_buf whole = content_of(s, names[i]);
-        /* LATEST has no 512 bytes: at each of them */
+        /* LATEST is shorter than 512 bytes: truncate it at each byte. */
         for (size_t n = 0; n < whole.n; n += i ? 1 : BLOCK, ++*ret_cuts)
             CHECK(loads(s, names[i], qr_bytes_of(whole.p, n), i ? 3 : 2, names[i],
                         i ? "damaged" : ""),
-                  "%s cut at %zu", names[i], n);
+                  "%s truncated at %zu", names[i], n);
         CHECK(s->ops->put(s, names[i], qr_buf_view(&whole), false, &err) == QR_OK);
         qr_buf_free(&whole);
     }
@@ -343,7 +346,7 @@ static void cut_files(long *ret_cuts) {
 }
 
 static void flip_files(long *ret_bytes, long *ret_flips) {
-    struct qr_store *s = three_published();
+    struct qr_store *s = publish_three();
     qr_auto(qr_free_p) char *object = object_of(3);
     const char *const names[] = {object, "c/LATEST"};
     for (size_t i = 0; i < COUNT(names); i++) {
@@ -351,7 +354,7 @@ static void flip_files(long *ret_bytes, long *ret_flips) {
         size_t header = i ? b.n : 8 + (size_t)qr_get_u64le(b.p);
         for (size_t at = 0; at < b.n; at++, ++*ret_bytes) {
             const char *section = i ? "damaged" : section_of(qr_buf_view(&b), at);
-            /* of the values every bit of some bytes, and one of each */
+            /* Of the values, every bit of some bytes and one bit of each. */
             int few = at < header || at % 64 == 0 ? 8 : 1;
             for (int bit = few == 8 ? 0 : (int)(at % 8), end = bit + few; bit < end;
                  bit++, ++*ret_flips) {
@@ -377,11 +380,11 @@ int main(void) {
     uint64_t reported = 0;
     for (int cut = 0; cut <= n_ops; cut++) {
         if (cut && ops[cut - 1].kind == REPORTED) reported = ops[cut - 1].reductions;
-        cut_at(cut, reported, reported < 5 ? reported + 1 : 5);
+        check_cut(cut, reported, reported < 5 ? reported + 1 : 5);
     }
     CHECK(n_ops > 60 && tried > 700, "%d operations, %ld disks", n_ops, tried);
     long cuts = 0, bytes = 0, flips = 0;
-    cut_files(&cuts);
+    truncate_files(&cuts);
     flip_files(&bytes, &flips);
     CHECK(cuts > 300 && bytes > 3000 && flips > 10000, "%ld cuts, %ld bytes, %ld flips", cuts,
           bytes, flips);

@@ -1,7 +1,6 @@
-/* Every system call under the writers of base, store and worker made to fail, in turn, once, or
- * from there on (that call, or all of them): an error comes back that names the path, the old
- * content stays whole, nothing else is left behind where the disk allows it, no descriptor is lost;
- * and when the disk is well again, the same succeeds. */
+/* Each system call under the writers of base, store and worker fails in turn, once or from then on
+ * (that call, or all calls): the error names the path, the old content stays whole, no other file
+ * is left where the disk allows it, and no descriptor leaks. A retry on a healthy disk succeeds. */
 #include "tests/failing_calls.h"
 
 #include "data/dataset.h"
@@ -10,14 +9,14 @@
 #include "store/store.h"
 #include "worker/results.h"
 
-/* ---- what is tried ---- */
+/* ---- operations ---- */
 
 struct try {
     const char *what;
     void (*before)(void);
     enum qr_code (*run)(void);
     bool (*is_old)(void), (*is_new)(void);
-    int least; /* so many of its calls give an error when they fail */
+    int least; /* minimum number of its calls whose failure is an error */
 };
 
 static void nothing(void) {}
@@ -70,7 +69,7 @@ static enum qr_code run_append(void) {
 static bool one_line(void) { return has("f", "line 1\n"); }
 static bool two_lines(void) { return has("f", "line 1\nline 2\n"); }
 
-/* An evaluator's: behind a torn line. */
+/* An evaluator's curve with a torn last line. */
 #define CURVE_LINE(step)                                                                           \
     "{\"step\":" step ",\"epoch\":1,\"kind\":\"EVAL\",\"samples\":4,\"loss\":0.25,"                \
     "\"metrics\":{},\"job_hash\":\"cccccccccccccccc\"}\n"
@@ -144,7 +143,7 @@ static enum qr_code store_swap(struct qr_store *s) {
 }
 static enum qr_code run_swap(void) { return with_store(store_swap); }
 
-/* ---- checkpoints: three are there, a fourth is published ---- */
+/* ---- checkpoints: a fourth one is published after three ---- */
 
 static struct qr_checkpoint state_at(uint64_t reductions) {
     struct qr_checkpoint c = {
@@ -199,11 +198,12 @@ static struct qr_job_canonical canonical;
 static struct qr_settings settings;
 static struct qr_outputs outputs;
 static bool warned;
-static void hear(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static void record_warning(void *ctx, enum qr_log_level level, const char *module,
+                           const char *message) {
     (void)ctx, (void)module, (void)message;
     warned |= level <= QR_LOG_WARNING;
 }
-static const struct qr_log quiet = {.level = QR_LOG_WARNING, .write = hear};
+static const struct qr_log quiet = {.level = QR_LOG_WARNING, .write = record_warning};
 
 static void open_outputs(void) {
     free(settings.out);
@@ -223,7 +223,7 @@ static enum qr_code run_outputs(void) {
     qr_outputs_fini(&outputs);
     return code;
 }
-static char *first_weights; /* of the run where nothing fails */
+static char *first_weights; /* of the run without failures */
 static size_t first_bytes;
 static bool same_file(const char *name, const char *bytes, size_t n) {
     char *path = at(name);
@@ -239,8 +239,8 @@ static void old_results(void) {
         put("out/steps.jsonl", "{\"step\":1,half"), put("out/job.json", "old job"),
         put("out/provenance.json", "old statement"), put("out/provenance.dsse.json", "old too");
 }
-/* All of the old run, or what is left of it or there of the new one: no result without its weights,
- * none of the old run beside the new job. */
+/* The outputs of the old run, or parts of the old or the new one: no result without its weights,
+ * and no old result beside the new job. */
 static bool outputs_whole(void) {
     bool old = has("out/weights.h5", "old weights"), none = has("out/weights.h5", NULL),
          new = !first_weights || same_file("out/weights.h5", first_weights, first_bytes);
@@ -264,38 +264,38 @@ static bool outputs_new(void) {
            !has("out/steps.jsonl", NULL);
 }
 
-/* ---- the trying ---- */
+/* ---- trials ---- */
 
-/* Failures that a caller need not hear of: what is closed was only read, what is looked at is
- * looked at again by what follows. */
+/* Failures that need no error: closing a file that was only read, or a query that a later call
+ * repeats. */
 static bool may_pass(const struct try *t) {
-    /* made again */
+    /* Retried. */
     if (fail_errno == EINTR &&
         (failed == READ || failed == PREAD || failed == WRITE || failed == PWRITE))
         return true;
-    if (t->run == run_outputs && warned) return true; /* a line of the log that was written later */
+    if (t->run == run_outputs && warned) return true; /* a log line that was written later */
     if (failed == CLOSE)
         return !failed_for_writing ||
                ((t->run == run_publish || t->run == run_swap) && failed_lock) ||
                t->run == run_append || t->run == run_curve ||
-               t->run == run_outputs;                       /* its lines are a log */
+               t->run == run_outputs;                       /* its lines are a log, too */
     if (failed == LINK && fail_errno == EPERM) return true; /* a file system without hard links */
     if (failed == OPENDIR && fail_errno == ENOENT) return true;
-    /* the oldest is taken away later */
+    /* The oldest is removed later. */
     if (failed == UNLINK) return t->run == run_create || t->run == run_publish;
     if (t->run == run_publish && (failed == OPENDIR || failed == READDIR)) return true;
-    /* a file system without locks, or a lock that is asked for again */
+    /* A file system without locks, or a lock that is retried. */
     if (failed == FLOCK) return true;
     return (failed == FSTATAT && t->run == run_publish) || failed == MKDIR || failed == ACCESS ||
            failed == LSEEK ||
            (failed == STAT && t->run != run_read && t->run != run_get && t->run != run_publish &&
             t->run != run_swap);
 }
-/* It went on failing: what was said and what is there; then the disk is well again. */
-static void for_good(const struct try *t, long k, enum qr_code code, const struct qr_err *why,
-                     int *errors) {
+/* After a permanent failure: checks the error and the content, then retries on a healthy disk. */
+static void check_permanent(const struct try *t, long k, enum qr_code code,
+                            const struct qr_err *why, int *errors) {
     bool old = t->is_old(), new = t->is_new();
-    /* half a line of a log stays where it cannot be cut; its next writer does that */
+    /* A partial line of a log stays if it cannot be truncated; the next writer removes it. */
     if ((t->run == run_append || t->run == run_curve) && fail_mode == ALL_CALLS) return;
     *errors += code != QR_OK;
     CHECK(code == QR_OK || (why->code == code && strstr(why->msg, dir)),
@@ -305,7 +305,7 @@ static void for_good(const struct try *t, long k, enum qr_code code, const struc
     if (code == QR_OK || !old || (t->run == run_append && new)) return;
     qr_buf_clear(&got);
     bool again = t->run() == QR_OK;
-    /* a probe that could not be taken away may lie there */
+    /* A probe file that could not be removed may be left. */
     CHECK(again && (t->is_old == always || t->is_new()), "%s, after call %ld (%d) failed: %s",
           t->what, k, failed, again ? "" : err.msg);
 }
@@ -325,7 +325,7 @@ static bool one_try(const struct try *t, long k, int sys, int *errors) {
     const char *name = t->what;
     CHECK(entries("/proc/self/fd") == fds, "%s, call %ld (%d): descriptors", name, k, failed);
     if (fail_mode != ONCE) {
-        for_good(t, k, code, &why, errors);
+        check_permanent(t, k, code, &why, errors);
         return remove_tree(dir), reached;
     }
     if (code != QR_OK) {
@@ -339,8 +339,8 @@ static bool one_try(const struct try *t, long k, int sys, int *errors) {
               name, k, failed);
     } else {
         CHECK(t->is_new(), "%s, call %ld (%d): no error and not the new content", name, k, failed);
-        CHECK(failed == NONE || may_pass(t), "%s, call %ld (%d) failed and nobody said so", name, k,
-              failed);
+        CHECK(failed == NONE || may_pass(t),
+              "%s, call %ld (%d) failed without an error or a warning", name, k, failed);
     }
     int left = remove_tree(dir);
     CHECK(left == 0 || failed == UNLINK, "%s, call %ld (%d): temporary files are left", name, k,
@@ -374,7 +374,7 @@ int main(void) {
         "\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"
         "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"mse\"}}";
     int n_for_good = 0, n_errors = 0;
-    /* in memory it is fast */
+    /* A file system in memory is fast. */
     snprintf(base_dir, sizeof base_dir, "%s/qring-torture-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     CHECK(mkdtemp(base_dir) != NULL);
@@ -385,7 +385,7 @@ int main(void) {
     qr_settings_init(&settings);
     for (size_t i = 0; i < COUNT(tries); i++) {
         int none = 0;
-        one_try(&tries[i], -1, 0, &none); /* nothing fails */
+        one_try(&tries[i], -1, 0, &none); /* no call fails */
         for (size_t e = 0; e < COUNT(errnos); e++) {
             int errors = 0;
             for (long k = 1; one_try(&tries[i], k, errnos[e], &errors); k++) continue;

@@ -1,15 +1,15 @@
-/* Cloud Storage with every allocation made to fail, ours and libcurl's, in turn, once or from there
- * on, against tests/fake/gcs.py. What is in the bucket afterwards is the old object or the new one,
- * whole; what was read is right. */
+/* Cloud Storage, tests/fake/gcs.py, with each allocation failing in turn, qring's and libcurl's,
+ * once or from then on. Afterwards the bucket has the whole old or new object, and what was read is
+ * right. */
 #include "tests/torture.h"
 
 #include "tests/fake/client.h"
 
-static enum qr_code closing(struct qr_store *s, enum qr_code code) {
+static enum qr_code close_store(struct qr_store *s, enum qr_code code) {
     s->ops->close(s);
     return code;
 }
-static enum qr_code wrong(struct qr_err *err, const char *what) {
+static enum qr_code fail_wrong(struct qr_err *err, const char *what) {
     return qr_fail(err, QR_INTERNAL, "wrong: %s", what);
 }
 
@@ -25,41 +25,42 @@ static bool removed(bool done) { return is(text_of("w"), "", done ? "" : "the ol
 
 static enum qr_code run_put(struct qr_err *err) {
     struct qr_store *s = opened(host);
-    return closing(s, s->ops->put(s, "w", qr_bytes_of_string("the new text"), false, err));
+    return close_store(s, s->ops->put(s, "w", qr_bytes_of_string("the new text"), false, err));
 }
 static enum qr_code run_create(struct qr_err *err) {
     struct qr_store *s = opened(host);
-    return closing(s, s->ops->put(s, "new", qr_bytes_of_string("the new text"), true, err));
+    return close_store(s, s->ops->put(s, "new", qr_bytes_of_string("the new text"), true, err));
 }
 static enum qr_code run_remove(struct qr_err *err) {
     struct qr_store *s = opened(host);
-    return closing(s, s->ops->remove(s, "w", err));
+    return close_store(s, s->ops->remove(s, "w", err));
 }
 static enum qr_code run_get(struct qr_err *err) {
     struct qr_store *s = opened(host);
     struct qr_buf b = {0};
     enum qr_code code = s->ops->get(s, "w", 100, &b, err);
     if (code == QR_OK && strcmp(qr_buf_string(&b), "the old text") != 0)
-        code = wrong(err, qr_buf_string(&b));
+        code = fail_wrong(err, qr_buf_string(&b));
     qr_buf_free(&b);
-    return closing(s, code);
+    return close_store(s, code);
 }
 static enum qr_code run_list(struct qr_err *err) {
     struct qr_store *s = opened(host);
     struct qr_buf b = {0};
     enum qr_code code = s->ops->list(s, "w", &b, err);
-    if (code == QR_OK && strcmp(qr_buf_string(&b), "w") != 0) code = wrong(err, qr_buf_string(&b));
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "w") != 0)
+        code = fail_wrong(err, qr_buf_string(&b));
     qr_buf_free(&b);
-    return closing(s, code);
+    return close_store(s, code);
 }
 static enum qr_code run_check(struct qr_err *err) {
     struct qr_store *s = opened(host);
-    return closing(s, s->ops->check_writable(s, "w", err));
+    return close_store(s, s->ops->check_writable(s, "w", err));
 }
 
-/* libcurl 7.88 loses some of its own memory where its own allocations fail: what is counted is
- * ours. An operation makes some 250 allocations, most of them libcurl's: under a sanitizer every
- * 7th is enough, the release build has all. */
+/* libcurl 7.88 leaks memory when its own allocations fail: only qring's are counted. An operation
+ * makes about 250 allocations, most of them in libcurl: sanitizer builds try every 7th, the release
+ * build all. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_UNDEFINED__
 enum { STRIDE = 7, COLD_STRIDE = 997 };
 #else

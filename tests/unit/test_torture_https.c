@@ -1,6 +1,6 @@
-/* A file of a web server with every allocation made to fail, ours and libcurl's, in turn, once or
- * from there on, against tests/fake/https.py: whole, by a redirect and with a token, and by pieces
- * since it was cut. What was read is right. */
+/* A file of a web server, tests/fake/https.py, with each allocation failing in turn, qring's and
+ * libcurl's, once or from then on: by a redirect with a token, and in pieces after broken
+ * connections. What was read is right. */
 #include "tests/torture.h"
 
 #include "base/file.h"
@@ -9,16 +9,16 @@
 #include "tests/fake/guard.h"
 
 static int64_t virtual_ns = 1000 * QR_SECOND;
-static int64_t now(void *ctx) { return (void)ctx, virtual_ns; }
-static void pass(int64_t ns) { virtual_ns += ns; }
-static const struct qr_clock virtual_clock = {now, NULL};
+static int64_t virtual_now(void *ctx) { return (void)ctx, virtual_ns; }
+static void pass_time(int64_t ns) { virtual_ns += ns; }
+static const struct qr_clock virtual_clock = {virtual_now, NULL};
 static char host[64], dir[] = "/tmp/qring-https-XXXXXX", *tokens;
 static const char text[] = "0123456789";
 
 static enum qr_code read_path(const char *path, struct qr_err *err) {
     const struct qr_https_options o = {
         .tokens = tokens,
-        .waits = {.clock = &virtual_clock, .sleep = pass, .deadline_ns = 20 * QR_SECOND}};
+        .waits = {.clock = &virtual_clock, .sleep = pass_time, .deadline_ns = 20 * QR_SECOND}};
     qr_auto(qr_free_p) char *url = qr_xasprintf("http://%s/%s", host, path), *name = NULL;
     struct qr_store *s = NULL;
     struct qr_buf b = {0};
@@ -34,7 +34,7 @@ static enum qr_code read_path(const char *path, struct qr_err *err) {
 static enum qr_code run_get(struct qr_err *err) {
     return read_path("to:%2Ftoken%2Fdata/x?a=b", err);
 }
-/* Each time another path, which meets its faults anew. */
+/* A new path each time, so that the server's faults occur again. */
 static enum qr_code run_cut(struct qr_err *err) {
     uint64_t random;
     qr_entropy(&random, sizeof random);

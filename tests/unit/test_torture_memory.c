@@ -1,5 +1,5 @@
-/* Every allocation under the formats, the stores of memory and files and what a step computes with
- * made to fail, in turn, once or from there on (tests/torture.h). */
+/* Each allocation in the formats, the memory and file stores, a stepper and a job of the C API
+ * fails in turn, once or from then on (tests/torture.h). */
 #include "tests/torture.h"
 
 #include <dirent.h>
@@ -18,10 +18,10 @@
 #include "tests/ref/chain.h"
 #include "train/step.h"
 
-/* From here on nothing fails: what follows looks at the result. */
-static void relax(void) { fail_from = 0; }
+/* Ends the failures, so that the result can be checked. */
+static void stop_failing(void) { fail_from = 0; }
 
-static enum qr_code wrong(struct qr_err *err, const char *what) {
+static enum qr_code fail_wrong(struct qr_err *err, const char *what) {
     return qr_fail(err, QR_INTERNAL, "wrong: %s", what);
 }
 
@@ -30,10 +30,10 @@ static uint64_t fold(uint64_t h, const void *p, size_t n) {
     for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * UINT64_C(1099511628211);
     return h;
 }
-/* The same result as the first time? *first is 0 until then. */
+/* Compares a result with that of the first run; *first is 0 before it. */
 static enum qr_code same(uint64_t h, uint64_t *first, const char *what, struct qr_err *err) {
     if (!*first) *first = h | 1;
-    return *first == (h | 1) ? QR_OK : wrong(err, what);
+    return *first == (h | 1) ? QR_OK : fail_wrong(err, what);
 }
 
 /* ---- reading files: the corpus of the fuzzers has one of each kind ---- */
@@ -60,7 +60,7 @@ static enum qr_code run_json(struct qr_err *err) {
     if (code != QR_OK) return code;
     struct qr_json_writer w = qr_json_writer(&text, 2);
     qr_json_put_value(&w, root, true);
-    relax();
+    stop_failing();
     code = same(fold(1, text.p, text.n), &first, "JSON", err);
     qr_buf_free(&text);
     qr_json_free(root);
@@ -68,7 +68,7 @@ static enum qr_code run_json(struct qr_err *err) {
 }
 static enum qr_code tensors_read(enum qr_code code, struct qr_tensors *t, uint64_t *first,
                                  struct qr_err *err) {
-    relax();
+    stop_failing();
     if (code == QR_OK) code = same(fold_tensors(t), first, "tensors", err);
     qr_tensors_free(t);
     return code;
@@ -93,7 +93,7 @@ static enum qr_code run_csv(struct qr_err *err) {
     QR_ASSERT(code != QR_OK || c.n_columns == COUNT(cells));
     if (code == QR_OK)
         code = qr_csv_read_rows(qr_buf_view(&file), "the file", cells, 1000, &c, err);
-    relax();
+    stop_failing();
     if (code == QR_OK)
         code = same(fold(c.n_rows + c.words.n, c.values, c.n_rows * c.n_columns * sizeof(double)),
                     &first, "CSV", err);
@@ -104,7 +104,7 @@ static enum qr_code keras_read(uint64_t *first, struct qr_err *err) {
     struct qr_keras_file k = {0};
     uint64_t h = 1;
     enum qr_code code = qr_keras_read(qr_buf_view(&file), "the file", &k, err);
-    relax();
+    stop_failing();
     for (size_t i = 0; i < k.n_layers; i++)
         h = fold(fold_tensors(&k.layers[i].weights) + h, k.layers[i].name,
                  strlen(k.layers[i].name));
@@ -137,7 +137,7 @@ static enum qr_code run_events(struct qr_err *err) {
     qr_event_encode(&(struct qr_event){.step = 3, .n_values = 1, .values = &loss}, &event);
     qr_hparams_start(&rate, 1, "g", 2.0, &event);
     qr_tfrecord_put(&framed, qr_buf_view(&event));
-    relax();
+    stop_failing();
     enum qr_code code = same(fold(1, framed.p, framed.n), &first, "events", err);
     qr_buf_free(&event);
     qr_buf_free(&framed);
@@ -166,7 +166,7 @@ static enum qr_code run_write_npz(struct qr_err *err) {
     static uint64_t first;
     struct qr_buf b = {0};
     qr_npz_write(&weights, &b);
-    relax();
+    stop_failing();
     enum qr_code code = same(fold(1, b.p, b.n), &first, "an npz file", err);
     qr_buf_free(&b);
     return code;
@@ -176,12 +176,12 @@ static enum qr_code run_write_safetensors(struct qr_err *err) {
     static const struct qr_metadata metadata[2] = {{"step", "7"}, {"job", "qcnn"}};
     struct qr_buf b = {0};
     qr_safetensors_write(&weights, metadata, 2, &b);
-    relax();
+    stop_failing();
     enum qr_code code = same(fold(1, b.p, b.n), &first, "a safetensors file", err);
     qr_buf_free(&b);
     return code;
 }
-/* Not the bytes are compared but what our own reader finds in them: that needs no first time. */
+/* Compare what the reader finds in the bytes instead of the bytes: that needs no first run. */
 static enum qr_code run_write_keras(struct qr_err *err) {
     static char input[] = "input_1", pqc[] = "pqc", dense[] = "dense";
     const struct qr_keras_layer layers[] = {
@@ -193,23 +193,23 @@ static enum qr_code run_write_keras(struct qr_err *err) {
     struct qr_keras_file k = {0};
     struct qr_data_names back = {0};
     enum qr_code code = qr_keras_write(layers, COUNT(layers), &names, &b, err);
-    relax();
-    /* libhdf5 tells no reasons */
+    stop_failing();
+    /* libhdf5 gives no reasons. */
     if (code == QR_INTERNAL && strstr(err->msg, "memory")) code = err->code = QR_RESOURCE_EXHAUSTED;
     if (code == QR_OK && (qr_keras_read(qr_buf_view(&b), "what was written", &k, err) != QR_OK ||
                           k.n_layers != COUNT(layers)))
-        code = wrong(err, "a Keras file");
+        code = fail_wrong(err, "a Keras file");
     if (code == QR_OK &&
         (qr_keras_read_names(qr_buf_view(&b), "what was written", &back, err) != QR_OK ||
          back.inputs.n != 2 || back.classes.n != 2 || strcmp(back.classes.v[1], "dog") != 0))
-        code = wrong(err, "a Keras file's names");
+        code = fail_wrong(err, "a Keras file's names");
     qr_data_names_fini(&back);
     for (size_t i = 1; i < COUNT(layers) && code == QR_OK; i++)
         if (k.layers[i].weights.n != 1 || k.layers[i].weights.v[0].n != weights.v[i - 1].n)
-            code = wrong(err, "a Keras file's shapes");
+            code = fail_wrong(err, "a Keras file's shapes");
         else if (memcmp(k.layers[i].weights.v[0].values, weights.v[i - 1].values,
                         4 * sizeof(double)) != 0) /* 4: exact in float32 */
-            code = wrong(err, "a Keras file's values");
+            code = fail_wrong(err, "a Keras file's values");
     qr_keras_file_fini(&k);
     qr_buf_free(&b);
     return code;
@@ -222,10 +222,10 @@ static enum qr_code run_message(struct qr_err *err) {
     snprintf(in.field.value, sizeof in.field.value, "64");
     enum qr_code code = qr_message_encode(&in, &b, err);
     if (code == QR_OK) code = qr_message_decode(qr_buf_view(&b), &back, err);
-    relax();
+    stop_failing();
     if (code == QR_OK && (back.kind != in.kind || strcmp(back.field.name, in.field.name) != 0 ||
                           strcmp(back.field.value, in.field.value) != 0))
-        code = wrong(err, "a message");
+        code = fail_wrong(err, "a message");
     qr_buf_free(&b);
     return code;
 }
@@ -237,7 +237,7 @@ static enum qr_code run_hparams(struct qr_err *err) {
     qr_hparams_experiment(h, 2, m, 1, &b);
     qr_hparams_start(h, 2, "run", 5, &b);
     qr_hparams_end(true, 6, &b);
-    relax();
+    stop_failing();
     enum qr_code code = same(fold(1, b.p, b.n), &first, "hparams", err);
     qr_buf_free(&b);
     return code;
@@ -247,34 +247,34 @@ static enum qr_code run_hparams(struct qr_err *err) {
 
 static char dir[] = "/tmp/qring-torture-memory-XXXXXX";
 
-static enum qr_code use(struct qr_store *s,
-                        enum qr_code (*fn)(struct qr_store *s, struct qr_err *err),
-                        struct qr_err *err) {
+static enum qr_code with_store(struct qr_store *s,
+                               enum qr_code (*fn)(struct qr_store *s, struct qr_err *err),
+                               struct qr_err *err) {
     enum qr_code code = fn(s, err);
     s->ops->close(s);
     return code;
 }
-static enum qr_code all_of_it(struct qr_store *s, struct qr_err *err) {
+static enum qr_code store_calls(struct qr_store *s, struct qr_err *err) {
     struct qr_buf b = {0};
     enum qr_code code = s->ops->put(s, "run/b", qr_bytes_of_string("two"), true, err);
     if (code == QR_OK) code = s->ops->put(s, "run/a", qr_bytes_of_string("one"), false, err);
     if (code == QR_OK) code = s->ops->put(s, "run/a", qr_bytes_of_string("ONE"), false, err);
     if (code == QR_OK) code = s->ops->list(s, "run/", &b, err);
     if (code == QR_OK && strcmp(qr_buf_string(&b), "run/a\nrun/b") != 0)
-        code = wrong(err, "a list");
+        code = fail_wrong(err, "a list");
     if (code == QR_OK) code = s->ops->get(s, "run/a", 10, &b, err);
-    if (code == QR_OK && strcmp(qr_buf_string(&b), "ONE") != 0) code = wrong(err, "an object");
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "ONE") != 0) code = fail_wrong(err, "an object");
     if (code == QR_OK) code = s->ops->remove(s, "run/a", err);
     if (code == QR_OK) code = s->ops->remove(s, "run/b", err);
-    relax();
+    stop_failing();
     qr_buf_free(&b);
     return code;
 }
 static enum qr_code run_memory(struct qr_err *err) {
-    return use(qr_store_memory_new(), all_of_it, err);
+    return with_store(qr_store_memory_new(), store_calls, err);
 }
 
-static void clean(void) {
+static void clean_dir(void) {
     DIR *d = opendir(dir);
     for (const struct dirent *e; d && (e = readdir(d));) {
         char path[512];
@@ -285,7 +285,7 @@ static void clean(void) {
 }
 static void old_object(void) {
     char path[96];
-    clean();
+    clean_dir();
     snprintf(path, sizeof path, "%s/f", dir);
     FILE *f = fopen(path, "w");
     if (f) {
@@ -293,8 +293,8 @@ static void old_object(void) {
         fclose(f);
     }
 }
-/* The folder holds nothing but f, with one of these texts (NULL: or no f at all). */
-static bool only(const char *one, const char *other) {
+/* The folder has only f, with one of these texts; NULL stands for no f. */
+static bool only_file_is(const char *one, const char *other) {
     char path[96], text[64] = "";
     int n = 0;
     DIR *d = opendir(dir);
@@ -314,65 +314,70 @@ static enum qr_code put_new(struct qr_store *s, struct qr_err *err) {
 static enum qr_code create_new(struct qr_store *s, struct qr_err *err) {
     return s->ops->put(s, "f", qr_bytes_of_string("the new text"), true, err);
 }
-static enum qr_code remove_it(struct qr_store *s, struct qr_err *err) {
+static enum qr_code remove_object(struct qr_store *s, struct qr_err *err) {
     return s->ops->remove(s, "f", err);
 }
-static enum qr_code check_it(struct qr_store *s, struct qr_err *err) {
+static enum qr_code check_store(struct qr_store *s, struct qr_err *err) {
     return s->ops->check_writable(s, "f", err);
 }
 static enum qr_code get_old(struct qr_store *s, struct qr_err *err) {
     struct qr_buf b = {0};
     enum qr_code code = s->ops->get(s, "f", 100, &b, err);
     if (code == QR_OK && strcmp(qr_buf_string(&b), "the old text") != 0)
-        code = wrong(err, "a file");
+        code = fail_wrong(err, "a file");
     qr_buf_free(&b);
     return code;
 }
-static enum qr_code list_it(struct qr_store *s, struct qr_err *err) {
+static enum qr_code list_objects(struct qr_store *s, struct qr_err *err) {
     struct qr_buf b = {0};
     enum qr_code code = s->ops->list(s, "", &b, err);
-    if (code == QR_OK && strcmp(qr_buf_string(&b), "f") != 0) code = wrong(err, "a list");
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "f") != 0) code = fail_wrong(err, "a list");
     qr_buf_free(&b);
     return code;
 }
 static enum qr_code run_put(struct qr_err *err) {
-    return use(qr_store_file_new(dir), put_new, err);
+    return with_store(qr_store_file_new(dir), put_new, err);
 }
 static enum qr_code run_create(struct qr_err *err) {
-    return use(qr_store_file_new(dir), create_new, err);
+    return with_store(qr_store_file_new(dir), create_new, err);
 }
 static enum qr_code run_remove(struct qr_err *err) {
-    return use(qr_store_file_new(dir), remove_it, err);
+    return with_store(qr_store_file_new(dir), remove_object, err);
 }
 static enum qr_code run_check(struct qr_err *err) {
-    return use(qr_store_file_new(dir), check_it, err);
+    return with_store(qr_store_file_new(dir), check_store, err);
 }
 static enum qr_code run_get(struct qr_err *err) {
-    return use(qr_store_file_new(dir), get_old, err);
+    return with_store(qr_store_file_new(dir), get_old, err);
 }
 static enum qr_code run_list(struct qr_err *err) {
-    return use(qr_store_file_new(dir), list_it, err);
+    return with_store(qr_store_file_new(dir), list_objects, err);
 }
 static bool replaced(bool done) {
-    return done ? only("the new text", "the new text") : only("the old text", "the new text");
+    return done ? only_file_is("the new text", "the new text")
+                : only_file_is("the old text", "the new text");
 }
 static bool created(bool done) {
-    return done ? only("the new text", "the new text") : only("the new text", NULL);
+    return done ? only_file_is("the new text", "the new text") : only_file_is("the new text", NULL);
 }
-static bool removed(bool done) { return done ? only(NULL, NULL) : only("the old text", NULL); }
-static bool untouched(bool done) { return (void)done, only("the old text", "the old text"); }
+static bool removed(bool done) {
+    return done ? only_file_is(NULL, NULL) : only_file_is("the old text", NULL);
+}
+static bool untouched(bool done) {
+    return (void)done, only_file_is("the old text", "the old text");
+}
 
-/* What a file tells the size of is allocated by qr_large_new: it has an error. */
+/* Sizes read from a file are allocated by qr_large_new, which returns an error. */
 static enum qr_code run_large(struct qr_err *err) {
     void *p = NULL;
     enum qr_code code = qr_large_new(1000, 1000, "state vectors", &p, err);
     if (code == QR_RESOURCE_EXHAUSTED && !strstr(err->msg, "state vectors need 1000000 bytes"))
-        code = wrong(err, "no number in the sentence");
+        code = fail_wrong(err, "no size in the message");
     free(p);
     return code;
 }
 
-/* A layer's numbers are allocated by qr_large_new too, among those of a lane. */
+/* The numbers of a layer in a lane are allocated by qr_large_new, too. */
 static struct qr_model *model;
 static void a_model(void) {
     static const struct qr_dense_options dense = {.units = 1};
@@ -387,13 +392,13 @@ static enum qr_code run_stepper(struct qr_err *err) {
         .model = model, .micro_batch_size = 4, .n_points = 1, .n_members = 1};
     struct qr_stepper *s = NULL;
     enum qr_code code = qr_stepper_new(&opt, &s, err);
-    relax();
+    stop_failing();
     qr_stepper_free(s);
     return code;
 }
 
-/* A job of the C interface: read, trained on arrays, and used for a prediction. */
-static enum qr_code failed(const struct qring_error *from, struct qr_err *err) {
+/* A job of the C API: parsed, trained on arrays, and used for a prediction. */
+static enum qr_code fail_from_c(const struct qring_error *from, struct qr_err *err) {
     return qr_fail(err, (enum qr_code)from->code, "%s", from->message);
 }
 static enum qr_code run_c_job(struct qr_err *err) {
@@ -415,13 +420,13 @@ static enum qr_code run_c_job(struct qr_err *err) {
     if (code == QRING_OK) code = qring_train(job, &opt, &r, &e);
     if (code == QRING_OK)
         code = qring_predict(job, qring_result_weights(r), &x, 2, 2, 1, &ret, 1, &e);
-    relax();
-    enum qr_code judged = code != QRING_OK ? failed(&e, err)
+    stop_failing();
+    enum qr_code result = code != QRING_OK ? fail_from_c(&e, err)
                                            : same(fold(fold(1, qring_result_digest(r), 32), p, 16),
-                                                  &first, "a job of the C interface", err);
+                                                  &first, "a job of the C API", err);
     qring_result_free(r);
     qring_job_free(job);
-    return judged;
+    return result;
 }
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_UNDEFINED__
@@ -447,7 +452,7 @@ static const struct operation operations[] = {
     {.name = "write and read a message", .run = run_message},
     {.name = "memory store", .run = run_memory},
     {.name = "file store, put", .before = old_object, .run = run_put, .whole = replaced},
-    {.name = "file store, create", .before = clean, .run = run_create, .whole = created},
+    {.name = "file store, create", .before = clean_dir, .run = run_create, .whole = created},
     {.name = "file store, get", .before = old_object, .run = run_get, .whole = untouched},
     {.name = "file store, list", .before = old_object, .run = run_list, .whole = untouched},
     {.name = "file store, remove", .before = old_object, .run = run_remove, .whole = removed},
@@ -470,7 +475,7 @@ static const struct operation operations[] = {
 int main(void) {
     CHECK(mkdtemp(dir) != NULL);
     tortured(operations, COUNT(operations));
-    clean();
+    clean_dir();
     CHECK(rmdir(dir) == 0);
     qr_model_free(model);
     qr_tensors_free(&weights);

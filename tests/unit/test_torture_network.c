@@ -1,9 +1,9 @@
-/* The connection to Cloud Storage cut after the k-th byte of what is sent or received, once or for
- * good, by a reset or by an end, or fallen silent: for every operation and for token requests, at
- * the first bytes, at every few of the headers, at some of the bodies. Between client and
- * tests/fake/gcs.py stands a relay of ours that counts bytes. Once: the operation ends well. For
- * good: one sentence that names the object and says to retry. In the bucket is the old object or
- * the new one, whole. */
+/* The connection to Cloud Storage breaks after the k-th byte sent or received, once or permanently,
+ * by a reset, a close or silence: for every operation and for token requests, at each of the first
+ * bytes, every few bytes of headers and some of bodies. A relay between the client and
+ * tests/fake/gcs.py counts the bytes. After one break the operation succeeds; a permanent one may
+ * end in an error that names the object and asks for a retry. The bucket has the whole old or new
+ * object. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -15,12 +15,12 @@
 #include "base/mem.h"
 #include "tests/fake/client.h"
 
-/* ---- the relay: a process, ruled through shared memory ---- */
+/* ---- the relay: a process, controlled through shared memory ---- */
 
 enum fault { NO_FAULT, RESET, HANG_UP, SILENCE };
 static struct relay {
     atomic_long passed[2]; /* bytes: [0] to the server, [1] from it */
-    atomic_long cut_at;    /* of that direction */
+    atomic_long cut_at;    /* in `direction` */
     atomic_int direction, fault, for_good, fired;
 } * relay;
 static char relay_host[64];
@@ -31,7 +31,7 @@ struct pair {
     bool silent;
 };
 
-static void drop(struct pair *p, bool reset) {
+static void close_pair(struct pair *p, bool reset) {
     const struct linger hard = {1, 0};
     for (int i = 0; i < 2; i++) {
         if (p->fd[i] < 0) continue;
@@ -41,7 +41,7 @@ static void drop(struct pair *p, bool reset) {
     }
     p->silent = false;
 }
-static bool all_sent(int fd, const uint8_t *p, size_t n) {
+static bool send_all(int fd, const uint8_t *p, size_t n) {
     while (n) {
         ssize_t took = send(fd, p, n, MSG_NOSIGNAL);
         if (took < 0 && errno == EINTR) continue;
@@ -51,7 +51,7 @@ static bool all_sent(int fd, const uint8_t *p, size_t n) {
     }
     return true;
 }
-static int to_server(const struct sockaddr_in *server) {
+static int connect_server(const struct sockaddr_in *server) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     if (fd >= 0 && connect(fd, (const struct sockaddr *)server, sizeof *server) != 0) {
         close(fd);
@@ -60,36 +60,36 @@ static int to_server(const struct sockaddr_in *server) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return fd;
 }
-/* What came on side `from` of a pair goes on, up to the cut. */
-static void pass_on(struct pair *p, int from) {
+/* Forwards what was received on side `from` of a pair, up to the cut. */
+static void forward(struct pair *p, int from) {
     static uint8_t piece[PIECE];
     ssize_t n = recv(p->fd[from], piece, sizeof piece, 0);
     if (n <= 0) {
-        drop(p, n < 0);
+        close_pair(p, n < 0);
         return;
     }
     long before = relay->passed[from], room = relay->cut_at - before;
     bool cut = relay->fault != NO_FAULT && relay->direction == from && !relay->fired && room < n;
     if (!cut) {
         relay->passed[from] += n;
-        if (!all_sent(p->fd[1 - from], piece, (size_t)n)) drop(p, true);
+        if (!send_all(p->fd[1 - from], piece, (size_t)n)) close_pair(p, true);
         return;
     }
     relay->passed[from] += room > 0 ? room : 0;
     relay->fired = 1;
-    if (room > 0) (void)all_sent(p->fd[1 - from], piece, (size_t)room);
+    if (room > 0) (void)send_all(p->fd[1 - from], piece, (size_t)room);
     if (relay->fault == SILENCE) p->silent = true;
-    else drop(p, relay->fault == RESET);
+    else close_pair(p, relay->fault == RESET);
 }
-static void take_in(int listener, struct pair *pairs, const struct sockaddr_in *server) {
+static void accept_client(int listener, struct pair *pairs, const struct sockaddr_in *server) {
     int fd = accept(listener, NULL, NULL), on = 1;
     if (fd < 0) return;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     for (int i = 0; i < PAIRS; i++) {
         if (pairs[i].fd[0] >= 0) continue;
-        pairs[i] = (struct pair){{fd, to_server(server)}, false};
+        pairs[i] = (struct pair){{fd, connect_server(server)}, false};
         if (pairs[i].fd[1] < 0 || (relay->fired && relay->for_good))
-            drop(&pairs[i], relay->fault != HANG_UP);
+            close_pair(&pairs[i], relay->fault != HANG_UP);
         return;
     }
     close(fd);
@@ -105,8 +105,8 @@ static void run_relay(int listener, const struct sockaddr_in *server) {
         if (poll(p, 1 + 2 * PAIRS, -1) < 0) continue;
         for (int i = 0; i < 2 * PAIRS; i++)
             if (p[1 + i].revents && pairs[i / 2].fd[i % 2] == p[1 + i].fd)
-                pass_on(&pairs[i / 2], i % 2);
-        if (p[0].revents) take_in(listener, pairs, server);
+                forward(&pairs[i / 2], i % 2);
+        if (p[0].revents) accept_client(listener, pairs, server);
     }
 }
 static pid_t start_relay(void) {
@@ -133,14 +133,14 @@ static pid_t start_relay(void) {
 /* ---- the operations ---- */
 
 enum { LARGE = (8 << 20) + (300 << 10) };
-static char *large; /* text, so that it can be compared as such */
+static char *large; /* text without a NUL, compared by strcmp */
 
 struct operation {
     const char *name;
     void (*before)(void);
     enum qr_code (*run)(struct qr_store *s, struct qr_err *err);
     bool (*whole)(bool done); /* may be NULL */
-    bool big;                 /* bodies of megabytes: fewer places */
+    bool big;                 /* bodies of megabytes: fewer cuts */
 };
 
 static enum qr_code wrong(struct qr_err *err, const char *what) {
@@ -168,14 +168,14 @@ static enum qr_code create_new(struct qr_store *s, struct qr_err *err) {
 static enum qr_code create_large(struct qr_store *s, struct qr_err *err) {
     return s->ops->put(s, "large", qr_bytes_of(large, LARGE), true, err);
 }
-static enum qr_code remove_it(struct qr_store *s, struct qr_err *err) {
+static enum qr_code remove_object(struct qr_store *s, struct qr_err *err) {
     return s->ops->remove(s, "w", err);
 }
-static enum qr_code check_it(struct qr_store *s, struct qr_err *err) {
+static enum qr_code check_store(struct qr_store *s, struct qr_err *err) {
     return s->ops->check_writable(s, "w", err);
 }
-static enum qr_code got(struct qr_store *s, const char *name, const char *want,
-                        struct qr_err *err) {
+static enum qr_code check_get(struct qr_store *s, const char *name, const char *want,
+                              struct qr_err *err) {
     struct qr_buf b = {0};
     enum qr_code code = s->ops->get(s, name, TEXT_MAX, &b, err);
     if (code == QR_OK && strcmp(qr_buf_string(&b), want) != 0) code = wrong(err, "other bytes");
@@ -183,13 +183,13 @@ static enum qr_code got(struct qr_store *s, const char *name, const char *want,
     return code;
 }
 static enum qr_code get_old(struct qr_store *s, struct qr_err *err) {
-    return got(s, "w", "the old text", err);
+    return check_get(s, "w", "the old text", err);
 }
 static enum qr_code get_large(struct qr_store *s, struct qr_err *err) {
-    return got(s, "read", large, err);
+    return check_get(s, "read", large, err);
 }
-/* three on a page: two pages */
-static enum qr_code list_it(struct qr_store *s, struct qr_err *err) {
+/* Three names a page: two pages. */
+static enum qr_code list_objects(struct qr_store *s, struct qr_err *err) {
     struct qr_buf b = {0};
     enum qr_code code = s->ops->list(s, "l/", &b, err);
     if (code == QR_OK && strcmp(qr_buf_string(&b), "l/1\nl/2\nl/3\nl/4") != 0)
@@ -202,19 +202,19 @@ static const struct operation operations[] = {
     {"put", old_object, put_new, replaced, false},
     {"create", no_object, create_new, created, false},
     {"get", old_object, get_old, NULL, false},
-    {"list", nothing, list_it, NULL, false},
-    {"delete", old_object, remove_it, removed, false},
-    {"check", nothing, check_it, NULL, false},
+    {"list", nothing, list_objects, NULL, false},
+    {"delete", old_object, remove_object, removed, false},
+    {"check", nothing, check_store, NULL, false},
     {"upload in parts", no_large, create_large, large_created, true},
     {"large download", nothing, get_large, NULL, true},
 };
 
-/* ---- the trying ---- */
+/* ---- trials ---- */
 
-static long n_tries, n_healed, n_sentences;
+static long n_tries, n_recovered, n_errors;
 
-static void try(const struct operation *o, enum fault fault, bool for_good, int direction, long at,
-                long ret_passed[2]) {
+static void try_cut(const struct operation *o, enum fault fault, bool for_good, int direction,
+                    long at, long ret_passed[2]) {
     static const char *const names[] = {"nothing", "reset", "hung up", "silent"};
     struct qr_err err = {0};
     o->before();
@@ -232,7 +232,7 @@ static void try(const struct operation *o, enum fault fault, bool for_good, int 
     relay->fault = NO_FAULT;
     bool fired = relay->fired;
     char where[160];
-    snprintf(where, sizeof where, "%s, %s %s after byte %ld of what is %s", o->name, names[fault],
+    snprintf(where, sizeof where, "%s, %s %s after byte %ld %s", o->name, names[fault],
              for_good ? "for good" : "once", at, direction ? "received" : "sent");
     bool token = strstr(err.msg, "metadata server");
     if (!for_good || !fired) CHECK(code == QR_OK, "%s: %s", where, err.msg);
@@ -241,40 +241,40 @@ static void try(const struct operation *o, enum fault fault, bool for_good, int 
                   (token || strstr(err.msg, "please retry")),
               "%s: %s %s", where, qr_code_name(code), err.msg);
     if (o->whole)
-        CHECK(o->whole(code == QR_OK), "%s: half of something, or something else, is in the bucket",
-              where);
+        CHECK(o->whole(code == QR_OK), "%s: a partial or wrong object is in the bucket", where);
     n_tries += fault != NO_FAULT;
-    n_healed += fired && code == QR_OK;
-    n_sentences += code != QR_OK;
+    n_recovered += fired && code == QR_OK;
+    n_errors += code != QR_OK;
     for (int i = 0; i < 2 && ret_passed; i++) ret_passed[i] = relay->passed[i];
 }
 
-/* The next place after `at` of n: dense at the beginning, then every `step`; in big bodies a few,
- * the last bytes again like headers. */
-static long next_place(long at, long n, long step, bool big) {
+/* The next cut after `at` of `n` bytes: every byte at first, then every `step`; a few in big
+ * bodies, the last bytes again like headers. */
+static long next_cut(long at, long n, long step, bool big) {
     if (at < 8) return at + 1;
     bool headers = !big || at < 2500 || n - at < 1500;
     long next = at + (headers ? step : n / 5);
     return !headers || !big || at >= 2500 || next < 2500 ? next : 2500;
 }
 
-static void tortured(const struct operation *o, long step) {
+static void torture(const struct operation *o, long step) {
     long n[2];
-    try(o, NO_FAULT, false, 0, 0, n);
-    long tries = n_tries, healed = n_healed, sentences = n_sentences;
+    try_cut(o, NO_FAULT, false, 0, 0, n);
+    long tries = n_tries, recovered = n_recovered, errors = n_errors;
     for (int direction = 0; direction < 2; direction++) {
         int turn = 0;
         for (long at = 0; at < n[direction];
-             at = next_place(at, n[direction], o->big ? 97 * step : step, o->big)) {
-            try(o, turn % 2 ? HANG_UP : RESET, false, direction, at, NULL);
-            if (turn++ % 4 == 0) try(o, turn % 8 == 1 ? RESET : HANG_UP, true, direction, at, NULL);
+             at = next_cut(at, n[direction], o->big ? 97 * step : step, o->big)) {
+            try_cut(o, turn % 2 ? HANG_UP : RESET, false, direction, at, NULL);
+            if (turn++ % 4 == 0)
+                try_cut(o, turn % 8 == 1 ? RESET : HANG_UP, true, direction, at, NULL);
         }
-        /* takes seconds of the real time */
+        /* Takes seconds of real time. */
         if (o->run == get_large || o->run == put_new)
-            try(o, SILENCE, false, direction, n[direction] / 2, NULL);
+            try_cut(o, SILENCE, false, direction, n[direction] / 2, NULL);
     }
-    printf("%-16s %7ld bytes sent, %7ld received: %ld cuts, %ld ended well, %ld in a sentence\n",
-           o->name, n[0], n[1], n_tries - tries, n_healed - healed, n_sentences - sentences);
+    printf("%-16s %7ld bytes sent, %7ld received: %ld cuts, %ld succeeded, %ld errors\n", o->name,
+           n[0], n[1], n_tries - tries, n_recovered - recovered, n_errors - errors);
 }
 
 int main(void) {
@@ -286,7 +286,7 @@ int main(void) {
     large = qr_xmalloc(LARGE + 1);
     for (size_t i = 0; i < LARGE; i++) large[i] = (char)('a' + (i * 2654435761U >> 13) % 26);
     large[LARGE] = 0;
-    pid_t between = start_relay();
+    pid_t relay_pid = start_relay();
     put_text("read", large);
     put_text("l/1", "1");
     put_text("l/2", "2");
@@ -297,9 +297,9 @@ int main(void) {
 #else
     long step = 7;
 #endif
-    for (size_t i = 0; i < COUNT(operations); i++) tortured(&operations[i], step);
-    kill(between, SIGKILL);
-    waitpid(between, NULL, 0);
+    for (size_t i = 0; i < COUNT(operations); i++) torture(&operations[i], step);
+    kill(relay_pid, SIGKILL);
+    waitpid(relay_pid, NULL, 0);
     kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
     plain()->ops->close(plain());

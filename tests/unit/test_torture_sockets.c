@@ -1,6 +1,6 @@
-/* Each call of libcurl to the network (socket, connect, send, recv, poll, names) made to fail, in
- * turn, once or from there on: once ends well, for good ends in one sentence; in the bucket is the
- * old object or the new one; no descriptor is lost. */
+/* Each network call of libcurl (socket, connect, send, recv, poll, getaddrinfo) fails in turn, once
+ * or from then on. One failure is retried; a permanent one may end in an error. The bucket has the
+ * old or the new object, and no descriptor leaks. */
 #include <dirent.h>
 #include <errno.h>
 #include <netdb.h>
@@ -12,8 +12,7 @@
 #include "tests/fake/client.h"
 #include "tests/real.h"
 
-/* ---- the calls, in between: seen by shared objects too; names are asked for on a thread of
- * libcurl's ---- */
+/* ---- interposed calls, also for shared objects; libcurl resolves names on its own thread ---- */
 
 static atomic_long n_calls, fail_from; /* fail_from 0: nothing fails */
 static bool fail_for_good;
@@ -55,7 +54,7 @@ SEEN int getaddrinfo(const char *name, const char *service, const struct addrinf
     return fails(EAGAIN) ? EAI_AGAIN : real(name, service, hints, ret);
 }
 
-/* ---- the trying ---- */
+/* ---- trials ---- */
 
 static void nothing(void) {}
 static void old_object(void) { put_text("w", "the old text"); }
@@ -67,10 +66,10 @@ static bool removed(bool done) { return is(text_of("w"), "", done ? "" : "the ol
 static enum qr_code put_new(struct qr_store *s, struct qr_err *err) {
     return s->ops->put(s, "w", qr_bytes_of_string("the new text"), false, err);
 }
-static enum qr_code remove_it(struct qr_store *s, struct qr_err *err) {
+static enum qr_code remove_object(struct qr_store *s, struct qr_err *err) {
     return s->ops->remove(s, "w", err);
 }
-static enum qr_code check_it(struct qr_store *s, struct qr_err *err) {
+static enum qr_code check_store(struct qr_store *s, struct qr_err *err) {
     return s->ops->check_writable(s, "w", err);
 }
 static enum qr_code get_old(struct qr_store *s, struct qr_err *err) {
@@ -81,7 +80,7 @@ static enum qr_code get_old(struct qr_store *s, struct qr_err *err) {
     qr_buf_free(&b);
     return code;
 }
-static enum qr_code list_it(struct qr_store *s, struct qr_err *err) {
+static enum qr_code list_objects(struct qr_store *s, struct qr_err *err) {
     struct qr_buf b = {0};
     enum qr_code code = s->ops->list(s, "w", &b, err);
     if (code == QR_OK && strcmp(qr_buf_string(&b), "w") != 0)
@@ -95,9 +94,9 @@ static const struct {
     enum qr_code (*run)(struct qr_store *s, struct qr_err *err);
     bool (*whole)(bool done);
 } operations[] = {
-    {"put", old_object, put_new, replaced},     {"get", old_object, get_old, NULL},
-    {"list", old_object, list_it, NULL},        {"check", nothing, check_it, NULL},
-    {"delete", old_object, remove_it, removed},
+    {"put", old_object, put_new, replaced},         {"get", old_object, get_old, NULL},
+    {"list", old_object, list_objects, NULL},       {"check", nothing, check_store, NULL},
+    {"delete", old_object, remove_object, removed},
 };
 
 static int descriptors(void) {
@@ -108,8 +107,8 @@ static int descriptors(void) {
     return n;
 }
 
-/* false: k is beyond the last call. */
-static bool one_try(size_t i, long k, bool for_good, const char *at, long *sentences) {
+/* Returns false if k is beyond the last call. */
+static bool one_try(size_t i, long k, bool for_good, const char *at, long *n_errors) {
     struct qr_err err = {0};
     operations[i].before();
     int before = descriptors();
@@ -130,8 +129,8 @@ static bool one_try(size_t i, long k, bool for_good, const char *at, long *sente
               "%s, call %ld and all after: %s", name, k, err.msg);
     if (operations[i].whole)
         CHECK(operations[i].whole(code == QR_OK),
-              "%s, call %ld (errno %d): half of something is in the bucket", name, k, fail_as);
-    *sentences += code != QR_OK;
+              "%s, call %ld (errno %d): a partial object is in the bucket", name, k, fail_as);
+    *n_errors += code != QR_OK;
     return fail_as != 0;
 }
 
@@ -145,11 +144,11 @@ int main(void) {
     snprintf(by_name, sizeof by_name, "localhost%s", strchr(host, ':'));
     for (size_t i = 0; i < COUNT(operations); i++)
         for (int mode = 0; mode < 4; mode++) {
-            long k = 1, sentences = 0;
-            while (k < 400 && one_try(i, k, mode & 1, mode & 2 ? by_name : host, &sentences)) k++;
-            printf("%-8s %s, %s: %ld calls, %ld sentences\n", operations[i].name,
+            long k = 1, n_errors = 0;
+            while (k < 400 && one_try(i, k, mode & 1, mode & 2 ? by_name : host, &n_errors)) k++;
+            printf("%-8s %s, %s: %ld calls, %ld errors\n", operations[i].name,
                    mode & 2 ? "by name" : "by address", mode & 1 ? "for good" : "once", k - 1,
-                   sentences);
+                   n_errors);
             CHECK(k > 8 && k < 400, "%s: %ld calls only", operations[i].name, k);
         }
     plain()->ops->close(plain());

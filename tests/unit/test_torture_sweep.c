@@ -1,11 +1,11 @@
-/* Each call to the store of a sweep's board fails once, before it has done anything or after it
- * has: the worker ends with that error, or goes on where it may; the same command goes on, nothing
- * that was put is trained again, and the table has the same bytes. */
+/* Each call to the store of a sweep's board fails once, before or after its effect: the worker
+ * exits with that error, or continues where it may. A restarted worker resumes, no finished trial
+ * is trained again, and the table has the same bytes. */
 #include "base/mem.h"
 #include "sweep/board_impl.h"
 #include "tests/t.h"
 
-/* ---- the store: one in memory, and what its users see of it ---- */
+/* ---- a store in memory with planted failures ---- */
 
 static const char sweep_text[] = "{\"keys\": {\"k\": [0, 1, 2, 3]}, \"halving\": {\"epochs\": [1, "
                                  "2], \"factor\": 2}}";
@@ -13,16 +13,16 @@ enum { TRIALS = 4, RUNGS = 2, ROWS = 6, WORKERS = 2 };
 static struct qr_store *bucket;
 static struct {
     long n, at; /* calls; which one fails; 0: none */
-    bool after; /* it was done, and nobody hears of it */
+    bool after; /* the call fails after its effect */
     enum qr_code why;
-    bool borne, was_borne; /* errors that the worker lives with are returned now, or were then */
-    char name[80];         /* of the object whose call failed */
+    bool tolerated, was_tolerated; /* the worker tolerates errors now; did so at the failure */
+    char name[80];                 /* of the object whose call failed */
 } fault;
 
 static bool fails(bool after, const char *name, struct qr_err *err) {
     if (!after) fault.n++;
     if (fault.n != fault.at || fault.after != after) return false;
-    fault.was_borne = fault.borne;
+    fault.was_tolerated = fault.tolerated;
     snprintf(fault.name, sizeof fault.name, "%s", name);
     return qr_fail(err, fault.why, "planted: %s", name) != QR_OK;
 }
@@ -80,7 +80,7 @@ static size_t names_below(const char *prefix) {
     return n;
 }
 
-/* ---- a worker, as local/sweep_slot.c is one, with trials that take a few seconds ---- */
+/* ---- a worker like local/sweep_slot.c, with trials of a few seconds ---- */
 
 static int64_t virtual_ns;
 static int64_t virtual_now(void *ctx) { return (void)ctx, virtual_ns; }
@@ -97,13 +97,13 @@ struct worker {
     int64_t until_ns;
 };
 
-static void ends(struct worker *w) {
+static void worker_end(struct worker *w) {
     qr_sweep_board_close(w->board);
     qr_sweep_rows_fini(&w->rows);
     *w = (struct worker){.letter = w->letter};
 }
 
-static enum qr_code begins(struct worker *w, struct qr_err *err) {
+static enum qr_code worker_begin(struct worker *w, struct qr_err *err) {
     struct qr_sweep_board_options opt = {.url = "memory://sweep",
                                          .n_trials = TRIALS,
                                          .n_rungs = RUNGS,
@@ -123,8 +123,8 @@ static enum qr_code begins(struct worker *w, struct qr_err *err) {
     return code == QR_OK ? qr_sweep_board_rows(w->board, &w->rows, err) : code;
 }
 
-/* What a trial comes to, whoever trains it. */
-static enum qr_code puts_row(struct worker *w, struct qr_err *err) {
+/* A trial's result, which is the same for every worker. */
+static enum qr_code worker_add_row(struct worker *w, struct qr_err *err) {
     struct qr_sweep_row r = {
         .there = true, .trial = w->trial, .rung = w->rung, .epochs = w->rung + 1, .steps = 7};
     r.n_metrics = 1;
@@ -138,18 +138,18 @@ static enum qr_code puts_row(struct worker *w, struct qr_err *err) {
     return qr_sweep_board_add_row(w->board, &r, err);
 }
 
-static enum qr_code takes(struct worker *w, size_t rung, size_t trial, struct qr_err *err) {
+static enum qr_code worker_claim(struct worker *w, size_t rung, size_t trial, struct qr_err *err) {
     bool mine = false;
-    fault.borne = true;
+    fault.tolerated = true;
     enum qr_code code = qr_sweep_board_claim(w->board, rung, trial, &mine, err);
-    fault.borne = false;
+    fault.tolerated = false;
     if (code == QR_UNAVAILABLE) return QR_OK;
     if (code != QR_OK || !mine) return code;
     code = qr_sweep_board_rows(w->board, &w->rows, err);
     if (code != QR_OK || qr_sweep_row_at(&w->rows, rung, trial)->there) {
-        fault.borne = true;
+        fault.tolerated = true;
         qr_sweep_board_release(w->board, rung, trial);
-        fault.borne = false;
+        fault.tolerated = false;
         return code;
     }
     struct qr_buf there = {0};
@@ -165,7 +165,7 @@ static enum qr_code takes(struct worker *w, size_t rung, size_t trial, struct qr
     return QR_OK;
 }
 
-static enum qr_code chooses(struct worker *w, struct qr_err *err) {
+static enum qr_code worker_choose(struct worker *w, struct qr_err *err) {
     size_t trials[TRIALS];
     enum qr_code code = qr_sweep_board_rows(w->board, &w->rows, err);
     for (size_t rung = 0; rung < RUNGS && code == QR_OK; rung++) {
@@ -174,35 +174,35 @@ static enum qr_code chooses(struct worker *w, struct qr_err *err) {
             missing += !qr_sweep_row_at(&w->rows, rung, trials[i])->there;
         for (size_t i = 0; i < n && code == QR_OK && !w->busy; i++)
             if (!qr_sweep_row_at(&w->rows, rung, trials[i])->there)
-                code = takes(w, rung, trials[i], err);
+                code = worker_claim(w, rung, trials[i], err);
         if (missing) return code;
     }
     w->done = code == QR_OK;
     return code;
 }
 
-static enum qr_code lives(struct worker *w, struct qr_err *err) {
-    if (!w->board) return begins(w, err);
+static enum qr_code worker_turn(struct worker *w, struct qr_err *err) {
+    if (!w->board) return worker_begin(w, err);
     if (w->busy) {
         bool mine = true;
         struct qr_err unread = {0};
-        fault.borne = true;
+        fault.tolerated = true;
         if (qr_sweep_board_renew(w->board, w->rung, w->trial, &mine, &unread) == QR_OK)
             w->busy = mine;
-        fault.borne = false;
-        if (w->busy && virtual_ns >= w->until_ns) return puts_row(w, err);
+        fault.tolerated = false;
+        if (w->busy && virtual_ns >= w->until_ns) return worker_add_row(w, err);
         return QR_OK;
     }
-    return chooses(w, err);
+    return worker_choose(w, err);
 }
 
 /* ---- a sweep, one of whose calls fails ---- */
 
-static struct qr_buf table; /* of the one where none does */
+static struct qr_buf table; /* of the sweep without a failure */
 
-/* Two workers; one that ends with an error is started again, as the same one, two seconds later.
- * True: the call was reached. */
-static bool swept(long at, bool after, enum qr_code why) {
+/* Runs two workers; one that exits with an error restarts two seconds later under the same name.
+ * Returns whether the call was reached. */
+static bool run_sweep(long at, bool after, enum qr_code why) {
     struct worker w[WORKERS] = {{.letter = 'a'}, {.letter = 'b'}};
     struct qr_err err = {0};
     struct qr_buf csv = {0};
@@ -214,20 +214,20 @@ static bool swept(long at, bool after, enum qr_code why) {
     for (; !(w[0].done && w[1].done) && seconds < 200; seconds++, virtual_ns += QR_SECOND)
         for (unsigned i = 0; i < WORKERS; i++) {
             if (w[i].done || (!w[i].board && virtual_ns < w[i].until_ns)) continue;
-            if (lives(&w[i], &err) == QR_OK) continue;
+            if (worker_turn(&w[i], &err) == QR_OK) continue;
             errors++;
             CHECK(err.code == why && strstr(err.msg, "planted: ") && strstr(err.msg, fault.name),
                   "call %ld: %s", at, err.msg);
-            ends(&w[i]);
+            worker_end(&w[i]);
             w[i].until_ns = virtual_ns + 2 * QR_SECOND;
         }
     bool reached = at > 0 && fault.n >= at;
-    CHECK(w[0].done && w[1].done, "call %ld (%s): they do not end", at, fault.name);
-    CHECK(errors == 1 ? reached : errors == 0 && (!reached || fault.was_borne),
-          "call %ld (%s) failed, and %u errors came of it", at, fault.name, errors);
+    CHECK(w[0].done && w[1].done, "call %ld (%s): the workers do not finish", at, fault.name);
+    CHECK(errors == 1 ? reached : errors == 0 && (!reached || fault.was_tolerated),
+          "call %ld (%s) failed and caused %u errors", at, fault.name, errors);
     struct worker reader = {.letter = 'c'};
     fault.at = 0;
-    CHECK(begins(&reader, &err) == QR_OK && qr_sweep_complete(&reader.rows), "%s", err.msg);
+    CHECK(worker_begin(&reader, &err) == QR_OK && qr_sweep_complete(&reader.rows), "%s", err.msg);
     qr_sweep_csv(&reader.rows, &csv);
     if (!table.n) qr_buf_puts(&table, qr_buf_string(&csv));
     CHECK(strcmp(qr_buf_string(&csv), qr_buf_string(&table)) == 0, "call %ld (%s): the table\n%s",
@@ -238,24 +238,24 @@ static bool swept(long at, bool after, enum qr_code why) {
           "call %ld (%s): %u trainings of %d trials", at, fault.name, n_trained, ROWS);
     fault.n = 0;
     fault.at = at;
-    qr_sweep_board_delete_claims(reader.board); /* what fails there is in nobody's way */
+    qr_sweep_board_delete_claims(reader.board); /* a failure here has no effect */
     fault.at = 0;
     CHECK(names_below("sweep/rows/") == ROWS && names_below("sweep/job") == 1);
-    ends(&reader);
-    for (unsigned i = 0; i < WORKERS; i++) ends(&w[i]);
+    worker_end(&reader);
+    for (unsigned i = 0; i < WORKERS; i++) worker_end(&w[i]);
     qr_buf_free(&csv);
     bucket->ops->close(bucket);
     return reached;
 }
 
-/* --fresh: what could not be taken away is taken away by the next one. */
-static bool forgotten(long at, bool after) {
+/* --fresh: what could not be deleted is deleted by the next run. */
+static bool run_delete(long at, bool after) {
     struct worker w = {.letter = 'a'};
     struct qr_err err = {0};
     memset(&fault, 0, sizeof fault);
     bucket = qr_store_memory_new();
-    CHECK(begins(&w, &err) == QR_OK && takes(&w, 0, 2, &err) == QR_OK && w.busy &&
-              puts_row(&w, &err) == QR_OK && names_below("sweep/") == 3,
+    CHECK(worker_begin(&w, &err) == QR_OK && worker_claim(&w, 0, 2, &err) == QR_OK && w.busy &&
+              worker_add_row(&w, &err) == QR_OK && names_below("sweep/") == 3,
           "%s", err.msg);
     fault.n = 0, fault.at = at, fault.after = after, fault.why = QR_PERMISSION_DENIED;
     enum qr_code code = qr_sweep_board_delete(w.board, &err);
@@ -266,7 +266,7 @@ static bool forgotten(long at, bool after) {
     fault.at = 0;
     CHECK(qr_sweep_board_delete(w.board, &err) == QR_OK && names_below("sweep/") == 0, "%s",
           err.msg);
-    ends(&w);
+    worker_end(&w);
     bucket->ops->close(bucket);
     return reached;
 }
@@ -280,14 +280,14 @@ int main(void) {
           "%s", err.msg);
     if (t_failed) return t_end();
     long n_calls = 0;
-    swept(0, false, QR_OK);
+    run_sweep(0, false, QR_OK);
     for (unsigned after = 0; after < 2; after++) {
         for (size_t i = 0; i < COUNT(whys); i++) {
             long at = 1;
-            while (swept(at, after, whys[i])) at++;
+            while (run_sweep(at, after, whys[i])) at++;
             n_calls += at - 1;
         }
-        for (long at = 1; forgotten(at, after); at++) n_calls++;
+        for (long at = 1; run_delete(at, after); at++) n_calls++;
     }
     CHECK(n_calls > 200, "%ld calls", n_calls);
     printf("%ld calls of a sweep's board to its store failed: the table is the same after each\n",
