@@ -1,5 +1,5 @@
-/* No plan allocates during a step: binding, read-outs and gradients of all engines, with noise and
- * without, alone and on a pool. */
+/* No plan allocates during a step: binding, read-outs and gradients of all engines, with and
+ * without noise, on one thread and on a pool. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "circuit/qcnn.h"
@@ -12,12 +12,12 @@
 #include <stdatomic.h>
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { COUNTS = 0 }; /* a sanitizer has an allocator of its own */
+enum { COUNTS = 0 }; /* a sanitizer replaces the allocator */
 static atomic_long n_calls;
 #else
 enum { COUNTS = 1 };
 static atomic_long n_calls;
-/* In front of the C library's. */
+/* Replace those of the C library. */
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *p, size_t bytes);
@@ -43,7 +43,7 @@ int posix_memalign(void **ret, size_t align, size_t bytes) {
 
 struct shape {
     unsigned n, stages;
-    bool mixed; /* a gate with data and a parameter too */
+    bool mixed; /* includes a gate with data and a parameter */
 };
 
 static void set(struct problem *p, const struct shape *s, size_t n_samples) {
@@ -115,7 +115,7 @@ static void check(const struct shape *s, enum qr_engine engine, enum qr_precisio
     drop(&p);
 }
 
-/* Shots; noise exactly and by trajectories. */
+/* Shots, and noise by density matrices and by trajectories. */
 static void check_noise(unsigned threads) {
     static const struct qr_sim_options options[] = {
         {.method = QR_METHOD_DENSITY},
@@ -150,13 +150,13 @@ int main(void) {
     for (size_t i = 0; i < COUNT(shapes) && shapes[i].n <= top; i++)
         for (unsigned threads = 0; threads <= 2; threads += 2) {
             check(&shapes[i], QR_ENGINE_STATEVECTOR, QR_SINGLE, threads);
-            if (shapes[i].mixed) continue; /* data and a parameter in one gate */
+            if (shapes[i].mixed) continue; /* not supported: data and a parameter in one gate */
             check(&shapes[i], QR_ENGINE_STREAMING, QR_SINGLE, threads);
             if (shapes[i].n <= 12) check(&shapes[i], QR_ENGINE_STREAMING, QR_DOUBLE, threads);
             if (shapes[i].stages == 1) check(&shapes[i], QR_ENGINE_CONES, QR_SINGLE, threads);
         }
     for (unsigned threads = 0; threads <= 2; threads += 2) check_noise(threads);
-    /* threads share slices */
+    /* Threads share slices. */
     if (top >= 24) check(&(struct shape){24, 1, false}, QR_ENGINE_STREAMING, QR_SINGLE, 2);
     return t_end();
 }

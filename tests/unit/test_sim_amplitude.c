@@ -1,6 +1,6 @@
-/* States of inputs (the ansatz 'amplitude'): read-outs, gradients by parameters and derivatives by
- * inputs against the dense reference, and against the closed form of x / |x|, which knows nothing
- * of gates; equal bits over tables and threads; zeros. */
+/* Amplitude encoding (the ansatz 'amplitude'): read-outs, gradients by parameters and derivatives
+ * by inputs against the dense reference, and against the closed form of x / |x|, which has no
+ * gates; equal bits over tables and threads; zeros. */
 #include <math.h>
 
 #include "circuit/circuit_json.h"
@@ -27,8 +27,8 @@ static struct problem problem_of(struct qr_circuit *c, uint64_t seed, size_t n_s
     return p;
 }
 
-static struct answer by(const struct problem *p, enum qr_precision precision, enum qr_isa isa,
-                        unsigned threads, const uint8_t *wanted) {
+static struct answer run_engine(const struct problem *p, enum qr_precision precision,
+                                enum qr_isa isa, unsigned threads, const uint8_t *wanted) {
     const struct qr_sim_options opt = {
         .precision = precision, .isa = isa, .engine = QR_ENGINE_AUTO, .wanted = wanted};
     return answer_of(p, p->c, p->obs, &opt, threads, NULL);
@@ -36,13 +36,13 @@ static struct answer by(const struct problem *p, enum qr_precision precision, en
 
 /* ---- the closed form ---- */
 
-/* By the amplitudes a[dim], not normalised: the sum of weight[r] <O_r> of a / |a|, and by each. */
+/* Returns the sum of weight[r] <O_r> for a / |a|, and its derivatives by the amplitudes a[dim]. */
 static double closed_form(const struct qr_observable *obs, size_t n_obs, const double *weight,
                           unsigned n, const double *a, double *ret_by) {
     size_t dim = (size_t)1 << n;
     double square = 0, sum = 0;
     for (size_t i = 0; i < dim; i++) square += a[i] * a[i], ret_by[i] = 0;
-    /* O a: of its real part, as a is real */
+    /* The real part of O a, as a is real. */
     for (size_t r = 0; r < n_obs; r++)
         for (size_t t = 0; t < obs[r].n_terms; t++)
             for (size_t i = 0; i < dim; i++) {
@@ -63,16 +63,16 @@ static double closed_form(const struct qr_observable *obs, size_t n_obs, const d
     return sum;
 }
 
-/* The ansatz alone, of dim inputs. zero: derivatives by inputs are 0 where all of a pair are. */
-static void against_closed_form(const struct problem *p, enum qr_precision precision,
-                                uint64_t seed) {
+/* Checks the ansatz alone, with dim inputs. Derivatives are 0 for a pair of inputs that are
+ * both 0. */
+static void check_closed_form(const struct problem *p, enum qr_precision precision, uint64_t seed) {
     enum { DIM = MAX_COLUMNS };
     unsigned n = p->c->n_qubits;
     size_t dim = (size_t)1 << n;
     uint8_t wanted[DIM];
     double want[DIM];
     memset(wanted, 1, sizeof wanted);
-    struct answer a = by(p, precision, qr_isa_best(), 0, wanted);
+    struct answer a = run_engine(p, precision, qr_isa_best(), 0, wanted);
     CHECK(a.ok && p->c->n_columns == dim && dim <= DIM, "seed %lu", (unsigned long)seed);
     for (size_t s = 0; s < p->n_samples; s++) {
         const double *x = p->x + s * dim, *direction = p->direction + s * p->n_obs;
@@ -88,20 +88,20 @@ static void against_closed_form(const struct problem *p, enum qr_precision preci
     }
 }
 
-static void alone(void) {
+static void test_alone(void) {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         unsigned n = 1 + (unsigned)(seed % 5);
         char text[64];
         snprintf(text, sizeof text, "{\"ansatz\": \"amplitude\", \"qubits\": %u}", n);
         struct problem p = problem_of(circuit_of(text), seed, 3);
         size_t dim = (size_t)1 << n;
-        for (size_t i = 0; seed % 4 == 0 && i < 2 * dim; i++) /* zeros, alone and in blocks */
+        for (size_t i = 0; seed % 4 == 0 && i < 2 * dim; i++) /* single zeros and blocks of zeros */
             if (seed >> 2 & (1u << i / 3 % 3)) p.x[i] = 0;
         for (size_t i = 0; seed % 7 == 0 && i < dim; i++) p.x[i] *= 1e-3;
         p.x[0] = 1;
         p.x[dim] = -1;
         for (int precision = 0; precision < 2; precision++)
-            against_closed_form(&p, (enum qr_precision)precision, seed);
+            check_closed_form(&p, (enum qr_precision)precision, seed);
         drop(&p);
     }
 }
@@ -115,7 +115,7 @@ static const char *const circuits[] = {
     "{\"ansatz\": \"angle\", \"data\": 3}, " LAYERS "]}",
     "{\"qubits\": 4, \"gates\": [{\"ansatz\": \"amplitude\", \"qubits\": [2, 0, 3], \"data\": "
     "[4, 1, 1, 0, 5, 6], \"pad_with\": 0}, " LAYERS "]}",
-    /* two states side by side, of the same inputs, and one more on top */
+    /* Two states of the same inputs side by side, and one more after them. */
     "{\"qubits\": 4, \"gates\": [{\"ansatz\": \"amplitude\", \"qubits\": [0, 1]}, {\"ansatz\": "
     "\"amplitude\", \"qubits\": [3, 2], \"data\": 2}, " LAYERS ", {\"ansatz\": \"amplitude\", "
     "\"qubits\": [1, 3]}, {\"gate\": \"RY\", \"qubits\": [0], \"angle\": \"w*hypot(x[0], "
@@ -124,20 +124,21 @@ static const char *const circuits[] = {
     "\"qubits\": [1], \"angle\": \"atan2(w*x[0], x[1] + v)\"}]}",
 };
 
-static void with_others(void) {
+static void test_with_other_gates(void) {
     for (uint64_t seed = 1; seed <= 4 * COUNT(circuits); seed++) {
         struct problem p =
             problem_of(circuit_of(circuits[seed % COUNT(circuits)]), seed, seed % 6 == 0 ? 18 : 2);
         uint8_t wanted[MAX_COLUMNS] = {1};
         for (unsigned i = 0; i < p.c->n_columns; i++) wanted[i] = seed % 2 || i % 3;
         for (int precision = 0; precision < 2; precision++) {
-            struct answer a = by(&p, (enum qr_precision)precision, qr_isa_best(), 0, wanted);
+            struct answer a =
+                run_engine(&p, (enum qr_precision)precision, qr_isa_best(), 0, wanted);
             CHECK(a.ok);
             against_dense(&p, &a, wanted, (enum qr_precision)precision, seed);
             for (int isa = 0; isa < QR_ISAS; isa++) {
                 if (!qr_isa_available((enum qr_isa)isa)) continue;
-                struct answer b = by(&p, (enum qr_precision)precision, (enum qr_isa)isa,
-                                     (unsigned)isa % 3, wanted);
+                struct answer b = run_engine(&p, (enum qr_precision)precision, (enum qr_isa)isa,
+                                             (unsigned)isa % 3, wanted);
                 CHECK(same(&a, &b), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
                       (unsigned long)seed);
             }
@@ -146,11 +147,11 @@ static void with_others(void) {
     }
 }
 
-/* ---- what is shared ---- */
+/* ---- shared subexpressions ---- */
 
-/* All that a circuit's angles are made of stands before them, once; a copy and columns that have
- * changed their places are of the same states. */
-static void shared(void) {
+/* Shared subexpressions stand before their uses, once. A copy, and a circuit whose columns were
+ * moved, have the same ones. */
+static void test_shared(void) {
     struct qr_circuit *c = circuit_of("{\"qubits\": 3, \"gates\": [{\"ansatz\": \"amplitude\"}, "
                                       "{\"ansatz\": \"amplitude\"}]}"),
                       *copy = qr_circuit_copy(c);
@@ -174,8 +175,8 @@ static void shared(void) {
 
 /* ---- zeros ---- */
 
-/* A sample of zeros is |0...0>, and has no derivatives. */
-static void nothing(void) {
+/* A sample of zeros gives |0...0> and has no derivatives. */
+static void test_zeros(void) {
     static const uint8_t wanted[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     struct problem p = problem_of(circuit_of("{\"ansatz\": \"amplitude\", \"qubits\": 3}"), 5, 2);
     struct qr_err err;
@@ -184,7 +185,7 @@ static void nothing(void) {
     CHECK(qr_observable_parse("Z0 + 10*Z1 + 100*Z2 + X0", 3, &p.obs[0], &err) == QR_OK);
     for (size_t i = 0; i < 8; i++) p.x[8 + i] = i % 2 ? -0.0 : 0.0;
     for (int precision = 0; precision < 2; precision++) {
-        struct answer a = by(&p, (enum qr_precision)precision, qr_isa_best(), 0, wanted);
+        struct answer a = run_engine(&p, (enum qr_precision)precision, qr_isa_best(), 0, wanted);
         CHECK(a.ok && fabs(a.z[1] - 111) <= 1e-4, "%g", a.z[1]);
         for (size_t i = 0; i < 8; i++) CHECK(a.dx[i] != 0 && a.dx[8 + i] == 0, "%g", a.dx[8 + i]);
     }
@@ -193,8 +194,8 @@ static void nothing(void) {
 
 /* ---- many qubits ---- */
 
-/* As many as there may be, in double. */
-static void large(unsigned n) {
+/* The largest sizes, in double precision. */
+static void test_large(unsigned n) {
     enum { MOST = 1 << 14 };
     static double x[2 * MOST], dx[2 * MOST], want[MOST];
     static uint8_t wanted[MOST];
@@ -237,14 +238,14 @@ static void large(unsigned n) {
 }
 
 int main(void) {
-    alone();
-    with_others();
-    shared();
-    nothing();
-    large(8);
-    large(10);
-    large(12);
-    large(14);
+    test_alone();
+    test_with_other_gates();
+    test_shared();
+    test_zeros();
+    test_large(8);
+    test_large(10);
+    test_large(12);
+    test_large(14);
     printf("    worst %.2g of the largest component in single precision, %.2g in double\n",
            worst[QR_SINGLE], worst[QR_DOUBLE]);
     return t_end();

@@ -1,6 +1,6 @@
 /* The cones engine against the statevector engine: random circuits of every gate, with controls and
- * data in any of them, with local and wide read-outs and sums of them, up to 16 qubits, and
- * derivatives by some of their inputs; equal bits over tables; equal items computed once. */
+ * data in all of them, local and wide read-outs and their sums, up to 16 qubits, and derivatives by
+ * some inputs; equal bits over tables; equal items are computed once. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "observable/qubits.h"
@@ -12,10 +12,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Derivatives by these inputs too, or NULL. */
+/* Inputs whose derivatives are computed too, or NULL. */
 static const uint8_t *wanted;
 
-static struct answer by(const struct problem *p, enum qr_engine engine, enum qr_isa isa) {
+static struct answer run_engine(const struct problem *p, enum qr_engine engine, enum qr_isa isa) {
     return answer_of(p, p->c, p->obs,
                      &(struct qr_sim_options){
                          .precision = QR_DOUBLE, .isa = isa, .engine = engine, .wanted = wanted},
@@ -36,7 +36,7 @@ static double between(double low, double high) {
     return u;
 }
 
-/* A parameter's, a column's, or a number: in the gate's other argument maybe of another kind. */
+/* A parameter, a column or a number; a gate's other argument may be of another kind. */
 static struct qr_gate_arg argument(struct qr_circuit *c, unsigned what) {
     char name[16];
     snprintf(name, sizeof name, "p%u", below(8));
@@ -102,7 +102,7 @@ static struct problem random_problem(uint64_t seed) {
     ref_random_numbers(seed + 2, p.n_samples * n, -1, 1, p.x);
     ref_random_numbers(seed + 3, p.n_samples * p.n_obs, -1, 1, p.direction);
     ref_random_numbers(seed + 4, p.n_samples, -2, 2, p.scale);
-    /* some data equal, some none: samples then share items */
+    /* Some data are equal and some are 0, so that samples share items. */
     for (size_t i = 0; i < p.n_samples * n; i++)
         if (below(2)) p.x[i] = below(2) ? 0 : 0.25;
     return p;
@@ -136,7 +136,7 @@ static void compare(const struct problem *p, const struct answer *a, const struc
     worst = fmax(worst, off / top);
 }
 
-/* Of a gradient; infinite: there is no plan. */
+/* Flop of a gradient, infinite if there is no plan. */
 static double flops_of(const struct problem *p) {
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
@@ -152,37 +152,37 @@ static double flops_of(const struct problem *p) {
 
 static bool plans(const struct problem *p) { return flops_of(p) < 1e8; }
 
-/* What a sample's derivatives are does not depend on the others of its micro-batch. */
-static void samples_alone(const struct problem *p, const struct answer *a, uint64_t seed) {
+/* A sample's derivatives do not depend on the other samples of its micro-batch. */
+static void check_samples_alone(const struct problem *p, const struct answer *a, uint64_t seed) {
     unsigned n = p->c->n_columns;
     for (size_t s = 0; s < p->n_samples; s++) {
         struct problem one = sample_of(p, s);
-        struct answer b = by(&one, QR_ENGINE_CONES, qr_isa_best());
+        struct answer b = run_engine(&one, QR_ENGINE_CONES, qr_isa_best());
         CHECK(memcmp(a->dx + s * n, b.dx, n * sizeof *b.dx) == 0, "sample %zu alone, seed %lu", s,
               (unsigned long)seed);
     }
 }
 
 static void compare_engines(const struct problem *p, uint64_t seed) {
-    struct answer a = by(p, QR_ENGINE_CONES, qr_isa_best()),
-                  b = by(p, QR_ENGINE_STATEVECTOR, qr_isa_best());
+    struct answer a = run_engine(p, QR_ENGINE_CONES, qr_isa_best()),
+                  b = run_engine(p, QR_ENGINE_STATEVECTOR, qr_isa_best());
     compare(p, &a, &b, seed);
     for (int isa = 0; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
-        struct answer other = by(p, QR_ENGINE_CONES, (enum qr_isa)isa);
+        struct answer other = run_engine(p, QR_ENGINE_CONES, (enum qr_isa)isa);
         CHECK(same(&a, &other), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
               (unsigned long)seed);
     }
-    if (wanted) samples_alone(p, &a, seed);
+    if (wanted) check_samples_alone(p, &a, seed);
 }
 
-/* Some columns, or all of them. */
+/* Wants some columns, or all of them. */
 static void want(const struct problem *p, uint64_t seed, uint8_t *ret) {
     for (unsigned i = 0; i < p->c->n_columns; i++) ret[i] = seed % 2 || below(2);
     wanted = ret;
 }
 
-static void random_circuits(void) {
+static void test_random_circuits(void) {
     unsigned n_seeds = getenv("SEEDS") ? (unsigned)atoi(getenv("SEEDS")) : 300, n_compared = 0;
     for (uint64_t seed = 1; seed <= n_seeds; seed++) {
         struct problem p = random_problem(seed);
@@ -201,7 +201,7 @@ static void random_circuits(void) {
     CHECK(n_compared >= n_seeds * 3 / 4, "only %u of %u", n_compared, n_seeds);
 }
 
-/* ---- corners ---- */
+/* ---- corner cases ---- */
 
 static struct problem bare(unsigned n, size_t n_samples, const char *const *obs, size_t n_obs) {
     struct problem p = {.c = qr_circuit_new(n, n), .n_obs = n_obs, .n_samples = n_samples};
@@ -236,24 +236,24 @@ static void fill(struct problem *p) {
     ref_random_numbers(4, p->n_samples, -2, 2, p->scale);
 }
 
-/* Where no input is wanted, all are, and one in two. */
+/* With no input, with all and with every second one wanted. */
 static void check_equal(struct problem *p, uint64_t number) {
     uint8_t some[MAX_COLUMNS];
     for (unsigned turn = 0; turn < 3; turn++) {
         for (unsigned i = 0; i < MAX_COLUMNS; i++) some[i] = turn == 1 || i % 2;
         wanted = turn ? some : NULL;
-        struct answer a = by(p, QR_ENGINE_CONES, qr_isa_best()),
-                      b = by(p, QR_ENGINE_STATEVECTOR, qr_isa_best());
+        struct answer a = run_engine(p, QR_ENGINE_CONES, qr_isa_best()),
+                      b = run_engine(p, QR_ENGINE_STATEVECTOR, qr_isa_best());
         compare(p, &a, &b, number);
-        if (turn) samples_alone(p, &a, number);
+        if (turn) check_samples_alone(p, &a, number);
     }
     wanted = NULL;
     drop(p);
 }
 
-/* Read-outs without a Pauli, that are 0 whatever happens, that see data and no parameter, or a
- * parameter and no data. */
-static void read_outs_of_little(void) {
+/* Read-outs without a Pauli, that are always 0, or that depend on data but no parameter, or on a
+ * parameter but no data. */
+static void test_trivial_readouts(void) {
     static const char *const obs[] = {"1.5", "X0", "Z1 - 2", "Z2", "Z3 Z2", "Y4"};
     struct problem p = bare(5, 3, obs, COUNT(obs));
     put(&p, QR_GATE_Z, 0, 0, parameter(&p, "none"));
@@ -266,8 +266,8 @@ static void read_outs_of_little(void) {
     check_equal(&p, 1);
 }
 
-/* The same column again and again, in gates on one and on two qubits, and several signals. */
-static void data_again(void) {
+/* The same column repeatedly, in gates on one and two qubits, and several read-out terms. */
+static void test_repeated_column(void) {
     static const char *const obs[] = {"Z0", "X1 Y2", "0.5*Z0 Z1 Z2 + Z2"};
     static const enum qr_gate_kind kinds[] = {QR_GATE_X,    QR_GATE_Y,   QR_GATE_Z,  QR_GATE_H,
                                               QR_GATE_XX,   QR_GATE_YY,  QR_GATE_ZZ, QR_GATE_CZ,
@@ -281,10 +281,10 @@ static void data_again(void) {
     check_equal(&p, 2);
 }
 
-/* Qubits with equal circuits on columns of which some are wanted; each column is in several places,
- * first or second, and so are pairs of them. From the 17th sample on two columns are equal that are
+/* Qubits with equal circuits on columns of which some are wanted. Each column, and each pair of
+ * them, is in several places, first or second. Two columns are equal from the 17th sample on, but
  * not before. */
-static void columns_in_many_places(void) {
+static void test_columns_in_many_places(void) {
     static const uint32_t in[][2] = {{0, 1}, {1, 2}, {2, 0}, {1, 0},
                                      {3, 2}, {2, 1}, {1, 3}, {3, 1}};
     char text[COUNT(in)][24];
@@ -311,8 +311,8 @@ static void columns_in_many_places(void) {
     drop(&p);
 }
 
-/* Pairs of qubits with cones that differ in one thing each: none may be taken for another. */
-static void nearly_equal_cones(void) {
+/* Pairs of qubits with cones that differ in one thing each: none may be mistaken for another. */
+static void test_nearly_equal_cones(void) {
     enum { BASE, CONTROL_VALUE, PARAMETER, SCALE, SHIFT, KIND, NO_CONTROL, DATA, PAIRS };
     char text[PAIRS][16];
     const char *obs[PAIRS];
@@ -356,8 +356,8 @@ static void put_controlled(struct problem *p, enum qr_gate_kind kind, const unsi
     CHECK(qr_circuit_add(p->c, &g, &err) == QR_OK, "%s", err.msg);
 }
 
-/* Threes of qubits with two controls each that differ in one thing. */
-static void nearly_equal_controls(void) {
+/* Groups of three qubits with two controls each that differ in one thing. */
+static void test_nearly_equal_controls(void) {
     enum { BASE, FIRST_VALUE, SECOND_VALUE, PARAMETER, SHIFT, KIND, DATA, THREES };
     char text[THREES][24];
     const char *obs[THREES];
@@ -381,8 +381,9 @@ static void nearly_equal_controls(void) {
     check_equal(&p, 7);
 }
 
-/* A line of n qubits in threes, and again in threes that lie across: gates with several controls,
- * data in gates that are no powers, excitations. The same from 12 qubits on. */
+/* A line of n qubits in groups of three, and again in groups that lie across them: gates with
+ * several controls, data in gates that are not powers, excitations. The same circuit from 12 qubits
+ * on. */
 static struct problem line(unsigned n, const char *const *obs, size_t n_obs) {
     static const enum qr_gate_kind kinds[] = {QR_GATE_X, QR_GATE_SWAP, QR_GATE_ISWAP, QR_GATE_Y};
     struct problem p = bare(n, 2, obs, n_obs);
@@ -406,16 +407,16 @@ static struct problem line(unsigned n, const char *const *obs, size_t n_obs) {
     return p;
 }
 
-/* 240 qubits: no state vector holds them, but one of 12 has all that a read-out sees. */
-static void far_beyond_a_state(void) {
+/* 240 qubits: too many for a state vector, but a read-out depends on at most 12 of them. */
+static void test_240_qubits(void) {
     static const char *const far[] = {"Z150 X151", "Y149"}, *const near[] = {"Z6 X7", "Y5"};
     struct problem p = line(240, far, 2), part = line(12, near, 2);
     uint8_t all[MAX_COLUMNS];
     memset(all, 1, sizeof all);
     for (unsigned turn = 0; turn < 2; turn++) {
         wanted = turn ? all : NULL;
-        struct answer a = by(&p, QR_ENGINE_AUTO, qr_isa_best()),
-                      b = by(&part, QR_ENGINE_STATEVECTOR, qr_isa_best());
+        struct answer a = run_engine(&p, QR_ENGINE_AUTO, qr_isa_best()),
+                      b = run_engine(&part, QR_ENGINE_STATEVECTOR, qr_isa_best());
         CHECK(strcmp(a.engine, "cones") == 0, "%s", a.engine);
         compare(&p, &a, &b, 8);
     }
@@ -424,8 +425,8 @@ static void far_beyond_a_state(void) {
     drop(&part);
 }
 
-/* Micro-batches of one, of more than a block, and samples that are all alike. */
-static void many_alike(void) {
+/* Micro-batches of one sample, of more than a block, and of equal samples. */
+static void test_equal_samples(void) {
     static const char *const obs[] = {"Z3"};
     for (size_t n_samples = 1; n_samples <= 20; n_samples += 19) {
         struct problem p = qcnn_problem(8, 1, n_samples, obs, 1, 5);
@@ -434,8 +435,8 @@ static void many_alike(void) {
     }
 }
 
-/* More gates that commute than are looked at for one that comes next. */
-static void long_runs(void) {
+/* More commuting gates than the planner examines to find the next one. */
+static void test_long_runs(void) {
     static const char *const obs[] = {"X0 Y1", "Z2"};
     struct problem p = bare(3, 1, obs, COUNT(obs));
     for (unsigned q = 0; q < 3; q++) put(&p, QR_GATE_Y, q, 0, number(0.3));
@@ -448,16 +449,16 @@ static void long_runs(void) {
     check_equal(&p, 5);
 }
 
-/* A ring in which all that is the same from both ends is written from either: the plan is the same,
- * and so is each bit. */
-static struct problem ring(const enum qr_gate_kind *kinds, bool turned, const char *const *obs,
+/* A ring whose symmetric gates are written from either end: the plan is the same, and so is each
+ * bit. */
+static struct problem ring(const enum qr_gate_kind *kinds, bool reversed, const char *const *obs,
                            size_t n_obs) {
     struct problem p = bare(14, 3, obs, n_obs);
     for (unsigned layer = 0; layer < 2; layer++) {
         for (unsigned q = 0; q < 14; q++) put(&p, QR_GATE_Y, q, 0, parameter(&p, "a"));
         for (unsigned q = 0; q < 14; q++) {
             unsigned next = (q + 1) % 14;
-            bool turn = turned && q * 7 % 5 < 3;
+            bool turn = reversed && q * 7 % 5 < 3;
             put(&p, kinds[layer], turn ? next : q, turn ? q : next,
                 layer % 2 ? column(q) : parameter(&p, "b"));
         }
@@ -466,15 +467,15 @@ static struct problem ring(const enum qr_gate_kind *kinds, bool turned, const ch
     return p;
 }
 
-static void from_either_end(void) {
+static void test_either_end(void) {
     static const enum qr_gate_kind kinds[][2] = {
         {QR_GATE_XX, QR_GATE_CZ}, {QR_GATE_YY, QR_GATE_ZZ}, {QR_GATE_CNOT, QR_GATE_CNOT}};
     static const char *const obs[] = {"Z3 Z4", "Z9 Z10 + Z0 Z1"};
     for (size_t k = 0; k < COUNT(kinds); k++) {
         struct problem one = ring(kinds[k], false, obs, COUNT(obs)),
                        other = ring(kinds[k], true, obs, COUNT(obs));
-        struct answer a = by(&one, QR_ENGINE_CONES, qr_isa_best()),
-                      b = by(&other, QR_ENGINE_CONES, qr_isa_best());
+        struct answer a = run_engine(&one, QR_ENGINE_CONES, qr_isa_best()),
+                      b = run_engine(&other, QR_ENGINE_CONES, qr_isa_best());
         bool symmetric = kinds[k][0] != QR_GATE_CNOT;
         CHECK(same(&a, &b) == symmetric, "gates %zu from their other ends", k);
         CHECK(!symmetric || flops_of(&one) == flops_of(&other), "%.0f and %.0f flop",
@@ -484,9 +485,9 @@ static void from_either_end(void) {
     }
 }
 
-/* Contractions that are large enough for slices and shares, without data and with: threads do not
- * reach a bit. */
-static void threads_share(bool with_data) {
+/* Contractions that are large enough for slices and shares, with and without data: the number of
+ * threads changes no bit. */
+static void test_threads(bool with_data) {
     static const char *const obs[] = {"Z4 Z5", "Z7 X2", "Y1 Z8"};
     struct problem p = bare(10, with_data ? 17 : 1, obs, COUNT(obs));
     for (unsigned layer = 0; layer < (with_data ? 8 : 10); layer++) {
@@ -513,8 +514,8 @@ static void threads_share(bool with_data) {
     check_equal(&p, 6);
 }
 
-/* Where there is no parameter whose derivative would be none, that by an input is. */
-static void bad_numbers(void) {
+/* Without parameters, a derivative by an input that is not finite is reported. */
+static void test_bad_numbers(void) {
     static const char *const obs[] = {"Z0"};
     static const uint8_t all[] = {1};
     for (unsigned turn = 0; turn < 3; turn++) {
@@ -524,28 +525,29 @@ static void bad_numbers(void) {
         if (turn == 1) p.x[1] = NAN;
         if (turn == 2) p.scale[0] = 0x1p60;
         wanted = all;
-        struct answer a = by(&p, QR_ENGINE_CONES, qr_isa_best());
+        struct answer a = run_engine(&p, QR_ENGINE_CONES, qr_isa_best());
         wanted = NULL;
         CHECK(a.ok == !turn, "turn %u", turn);
         drop(&p);
     }
 }
 
-/* What a state of 11 qubits computed before there was another way keeps its bits. */
-static void small_states_stay(void) {
+/* Up to 11 qubits "auto" still selects the statevector engine, so that earlier results keep their
+ * bits. */
+static void test_small_states(void) {
     static const char *const obs[] = {"Z6 X7", "Y5"};
     for (unsigned n = 11; n <= 12; n++) {
         struct problem p = line(n, obs, COUNT(obs));
-        struct answer a = by(&p, QR_ENGINE_AUTO, qr_isa_best());
+        struct answer a = run_engine(&p, QR_ENGINE_AUTO, qr_isa_best());
         CHECK(strcmp(a.engine, n < 12 ? "statevector" : "cones") == 0, "%u qubits by %s", n,
               a.engine);
         drop(&p);
     }
 }
 
-/* No engine but these two simulates a ring of CNOTs: the cones' limit is a state vector's cost,
- * whether or not the streaming engine would be cheaper for another circuit of this size. */
-static void cheaper_than_a_state(void) {
+/* Only these two engines simulate a ring of CNOTs: the cones' limit is a state vector's cost, even
+ * if the streaming engine would be cheaper for another circuit of this size. */
+static void test_cheaper_than_a_state(void) {
     static const char *const obs[] = {"Z0", "Z1", "Z2", "Z3", "Z4", "Z5", "Z6", "Z7"};
     enum { QUBITS = 14 };
     struct problem p = bare(QUBITS, 2, obs, COUNT(obs));
@@ -560,12 +562,12 @@ static void cheaper_than_a_state(void) {
         for (unsigned q = 0; q < QUBITS; q++) put(&p, QR_GATE_CNOT, q, (q + 1) % QUBITS, number(1));
     }
     fill(&p);
-    struct answer a = by(&p, QR_ENGINE_AUTO, qr_isa_best());
+    struct answer a = run_engine(&p, QR_ENGINE_AUTO, qr_isa_best());
     CHECK(strcmp(a.engine, "cones") == 0, "%s", a.engine);
     check_equal(&p, 11);
 }
 
-static void check_refusal(struct problem *p, const char *words) {
+static void check_rejected(struct problem *p, const char *words) {
     const struct qr_sim_options opt = {
         .precision = QR_SINGLE, .isa = QR_ISA_PORTABLE, .engine = QR_ENGINE_CONES};
     struct qr_sim_plan *plan = NULL;
@@ -576,44 +578,44 @@ static void check_refusal(struct problem *p, const char *words) {
     drop(p);
 }
 
-static void refusals(void) {
+static void test_rejected(void) {
     static const char *const obs[] = {"Z2"};
     struct problem p = bare(3, 1, obs, 1);
-    for (unsigned i = 0; i < 62; i++) { /* a helper each, and three qubits */
+    for (unsigned i = 0; i < 62; i++) { /* one helper qubit each, and three qubits */
         static const unsigned on[] = {0, 1, 2};
         put_controlled(&p, QR_GATE_X, on, 2, 3, number(1), 0);
         for (unsigned q = 0; q < 3; q++) put(&p, QR_GATE_Y, q, 0, number(0.3));
     }
     fill(&p);
-    check_refusal(&p, "has more than 64 qubits");
+    check_rejected(&p, "has more than 64 qubits");
     p = bare(3, 1, obs, 1);
     for (unsigned i = 0; i < 1025; i++) {
         put(&p, QR_GATE_X, 2, 0, number(0.3));
         put(&p, QR_GATE_Y, 2, 0, number(0.3));
     }
     fill(&p);
-    check_refusal(&p, "or 2048 gates");
+    check_rejected(&p, "or 2048 gates");
     p = bare(3, 1, obs, 0);
     fill(&p);
-    check_refusal(&p, "the circuit has no read-out");
+    check_rejected(&p, "the circuit has no read-out");
 }
 
 int main(void) {
-    random_circuits();
-    read_outs_of_little();
-    data_again();
-    columns_in_many_places();
-    nearly_equal_cones();
-    nearly_equal_controls();
-    far_beyond_a_state();
-    many_alike();
-    long_runs();
-    from_either_end();
-    threads_share(false);
-    threads_share(true);
-    bad_numbers();
-    small_states_stay();
-    cheaper_than_a_state();
-    refusals();
+    test_random_circuits();
+    test_trivial_readouts();
+    test_repeated_column();
+    test_columns_in_many_places();
+    test_nearly_equal_cones();
+    test_nearly_equal_controls();
+    test_240_qubits();
+    test_equal_samples();
+    test_long_runs();
+    test_either_end();
+    test_threads(false);
+    test_threads(true);
+    test_bad_numbers();
+    test_small_states();
+    test_cheaper_than_a_state();
+    test_rejected();
     return t_end();
 }

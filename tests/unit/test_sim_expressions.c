@@ -1,6 +1,7 @@
 /* Circuits whose angles are expressions: read-outs, gradients by parameters and derivatives by
- * inputs against the dense reference, which differentiates expressions in a way of its own; equal
- * bits over tables, threads and micro-batches; parameters that nothing sees; bad numbers. */
+ * inputs against the dense reference, which differentiates expressions independently; equal bits
+ * over tables, threads and micro-batches; parameters that no read-out depends on; numbers that are
+ * not finite. */
 #include "base/mem.h"
 #include "circuit/lower.h"
 #include "sim/sim.h"
@@ -36,8 +37,8 @@ static struct qr_gate_arg argument(struct qr_circuit *c, const char *text) {
     return arg;
 }
 
-/* Of parameters alone, of inputs alone, of both; all finite wherever. q0, q1 ... are parameters of
- * their own. */
+/* Of parameters, of inputs, and of both; all are finite everywhere. q0, q1 ... are parameters of
+ * the expressions only. */
 static const char *const texts[] = {
     "q0*x[0] + q1",
     "2*asin(0.9*sin(q0))",
@@ -51,9 +52,9 @@ static const char *const texts[] = {
     "q0*q1*q2",
 };
 
-/* A random circuit, every third argument of which is an expression; its columns are 2 more than are
- * read by number. */
-static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
+/* A random circuit whose every third argument is an expression; it has 2 more columns than are read
+ * by number. */
+static struct problem problem_of(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
     struct problem p = {.n_samples = n_samples};
     double u[2 * 64];
     ref_random_numbers(seed + 50, COUNT(u), 0, 1, u);
@@ -71,33 +72,34 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
     return p;
 }
 
-static struct answer by(const struct problem *p, enum qr_precision precision, enum qr_isa isa,
-                        enum qr_engine engine, unsigned threads, const uint8_t *wanted) {
+static struct answer run_engine(const struct problem *p, enum qr_precision precision,
+                                enum qr_isa isa, enum qr_engine engine, unsigned threads,
+                                const uint8_t *wanted) {
     const struct qr_sim_options opt = {
         .precision = precision, .isa = isa, .engine = engine, .wanted = wanted};
     return answer_of(p, p->c, p->obs, &opt, threads, NULL);
 }
 
-static void equal_bits(const struct problem *p, const struct answer *a, enum qr_engine engine,
-                       const uint8_t *wanted, enum qr_precision precision, uint64_t seed) {
+static void check_equal_bits(const struct problem *p, const struct answer *a, enum qr_engine engine,
+                             const uint8_t *wanted, enum qr_precision precision, uint64_t seed) {
     for (int isa = 0; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
-        struct answer b = by(p, precision, (enum qr_isa)isa, engine, 0, wanted);
+        struct answer b = run_engine(p, precision, (enum qr_isa)isa, engine, 0, wanted);
         CHECK(same(a, &b), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
               (unsigned long)seed);
     }
     for (unsigned threads = 1; threads <= 2; threads++) {
-        struct answer b = by(p, precision, qr_isa_best(), engine, threads, wanted);
+        struct answer b = run_engine(p, precision, qr_isa_best(), engine, threads, wanted);
         CHECK(same(a, &b), "bits with %u threads, seed %lu", threads, (unsigned long)seed);
     }
 }
 
-static void random_circuits(void) {
+static void test_random_circuits(void) {
     static const enum qr_engine engines[] = {QR_ENGINE_STATEVECTOR, QR_ENGINE_CONES};
     unsigned n_expressions = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
-        struct problem p = make(seed, 2 + (unsigned)(seed % 5), 10 + (unsigned)(seed % 20),
-                                seed % 10 == 0 ? 19 : 1 + seed % 4);
+        struct problem p = problem_of(seed, 2 + (unsigned)(seed % 5), 10 + (unsigned)(seed % 20),
+                                      seed % 10 == 0 ? 19 : 1 + seed % 4);
         uint8_t mask[MAX_COLUMNS] = {0}, *wanted = seed % 3 ? mask : NULL;
         for (unsigned i = 0; i < p.c->n_columns; i++) mask[i] = seed % 3 == 2 || i % 2;
         n_expressions += (unsigned)p.c->n_expressions;
@@ -113,28 +115,29 @@ static void random_circuits(void) {
                     continue;
                 }
                 qr_sim_plan_free(plan);
-                struct answer a = by(&p, opt.precision, opt.isa, engines[e], 0, wanted);
+                struct answer a = run_engine(&p, opt.precision, opt.isa, engines[e], 0, wanted);
                 CHECK(a.ok);
                 against_dense(&p, &a, wanted, opt.precision, seed);
-                if (seed % 5 == 0) equal_bits(&p, &a, engines[e], wanted, opt.precision, seed);
+                if (seed % 5 == 0)
+                    check_equal_bits(&p, &a, engines[e], wanted, opt.precision, seed);
             }
         drop(&p);
     }
     CHECK(n_expressions > 100, "%u expressions", n_expressions);
 }
 
-/* 12: one sample at a time, its lanes are qubits; against the same circuit with every expression's
- * value as a parameter of its own. */
-static void large(void) {
+/* At 12 qubits one sample is computed at a time and lanes are qubits. Against the same circuit with
+ * every expression's value as a parameter. */
+static void test_large(void) {
     for (unsigned n = 11; n <= 13 && n <= t_qubits(); n++) {
-        struct problem p = make(300 + n, n, 50, 2), twin = p;
+        struct problem p = problem_of(300 + n, n, 50, 2), twin = p;
         struct qr_lowered *l = qr_circuit_lower(p.c);
-        struct answer a = by(&p, QR_DOUBLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, 0, NULL);
+        struct answer a = run_engine(&p, QR_DOUBLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, 0, NULL);
         CHECK(a.ok && l->n_derived_params && l->n_derived_columns);
         twin.n_samples = 1;
         double want[MAX_PARAMS] = {0}, top = 1;
         for (size_t s = 0; s < p.n_samples; s++) {
-            /* all that is derived is a number of this sample */
+            /* Every derived value is a number of this sample. */
             const double *x = p.x + s * p.c->n_columns;
             unsigned n_own = p.c->n_params;
             size_t n_all = n_own + p.c->n_expressions;
@@ -157,7 +160,8 @@ static void large(void) {
             twin.x = p.x + s * p.c->n_columns;
             twin.direction = p.direction + s * p.n_obs;
             twin.scale = p.scale + s;
-            struct answer b = by(&twin, QR_DOUBLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, 0, NULL);
+            struct answer b =
+                run_engine(&twin, QR_DOUBLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, 0, NULL);
             for (size_t r = 0; r < p.n_obs; r++)
                 off_by("z", a.z[s * p.n_obs + r], b.z[r], 10, QR_DOUBLE, n);
             for (unsigned k = 0; k < n_own; k++) {
@@ -179,7 +183,7 @@ static void large(void) {
     }
 }
 
-/* ---- a circuit of its own ---- */
+/* ---- circuits written here ---- */
 
 struct line {
     enum qr_gate_kind kind;
@@ -208,9 +212,9 @@ static struct problem lines(const struct line *line, size_t n, unsigned n_column
     return p;
 }
 
-/* A parameter that no read-out sees has an exact zero, though another in its expression is seen
- * elsewhere. */
-static void unseen(void) {
+/* A parameter that no read-out depends on has an exact zero, although another one in its expression
+ * has effect elsewhere. */
+static void test_unused_parameter(void) {
     static const struct line some[] = {
         {QR_GATE_X, 0, "sin(a) + x[0]"}, {QR_GATE_X, 1, "a*b*x[1]"}, {QR_GATE_Y, 1, "cos(b*b)"}};
     struct problem p = lines(some, 3, 2, "Z0");
@@ -219,36 +223,36 @@ static void unseen(void) {
     CHECK(!zero[0] && zero[1]);
     for (int e = QR_ENGINE_AUTO; e <= QR_ENGINE_STATEVECTOR; e++) {
         if (e == QR_ENGINE_STREAMING) continue;
-        struct answer a = by(&p, QR_DOUBLE, qr_isa_best(), (enum qr_engine)e, 0, NULL);
+        struct answer a = run_engine(&p, QR_DOUBLE, qr_isa_best(), (enum qr_engine)e, 0, NULL);
         CHECK(a.ok && a.grad[0] != 0 && a.grad[1] == 0, "engine %d", e);
         against_dense(&p, &a, NULL, QR_DOUBLE, 0);
     }
     drop(&p);
 }
 
-/* Numbers outside of a function's domain are the sample's, or the step's, fault. */
-static void bad_numbers(void) {
+/* A number outside of a function's domain fails the sample, or the step. */
+static void test_bad_numbers(void) {
     static const struct line some[] = {{QR_GATE_X, 0, "asin(x[0]) + a"},
                                        {QR_GATE_Y, 0, "sqrt(a + 1)"}};
     struct problem p = lines(some, 2, 1, "Z0");
-    struct answer good = by(&p, QR_SINGLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, 0, NULL);
+    struct answer good = run_engine(&p, QR_SINGLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, 0, NULL);
     CHECK(good.ok && isfinite(good.z[0]) && isfinite(good.z[1]));
     for (int e = QR_ENGINE_AUTO; e <= QR_ENGINE_STATEVECTOR; e++) {
         if (e == QR_ENGINE_STREAMING) continue;
         p.x[1] = 1.5;
-        struct answer a = by(&p, QR_SINGLE, qr_isa_best(), (enum qr_engine)e, 0, NULL);
+        struct answer a = run_engine(&p, QR_SINGLE, qr_isa_best(), (enum qr_engine)e, 0, NULL);
         CHECK(isfinite(a.z[0]) && isnan(a.z[1]) && !a.ok && a.grad[0] == 0, "engine %d", e);
         p.x[1] = 0.5;
         p.theta[0] = -2;
-        a = by(&p, QR_SINGLE, qr_isa_best(), (enum qr_engine)e, 0, NULL);
+        a = run_engine(&p, QR_SINGLE, qr_isa_best(), (enum qr_engine)e, 0, NULL);
         CHECK(isnan(a.z[0]) && isnan(a.z[1]) && !a.ok && a.grad[0] == 0, "engine %d", e);
         p.theta[0] = 0.5;
     }
     drop(&p);
 }
 
-/* What is lowered, and what it takes. */
-static void lowered(void) {
+/* The lowered circuit, and its derived parameters and columns. */
+static void test_lowered(void) {
     static const struct line some[] = {
         {QR_GATE_X, 0, "sin(a)"}, {QR_GATE_X, 1, "2*(a*x[1] + x[0])"}, {QR_GATE_Y, 1, "sin(a)/3"}};
     struct problem p = lines(some, 3, 2, "Z0 Z1");
@@ -273,11 +277,11 @@ static void lowered(void) {
 }
 
 int main(void) {
-    lowered();
-    random_circuits();
-    large();
-    unseen();
-    bad_numbers();
+    test_lowered();
+    test_random_circuits();
+    test_large();
+    test_unused_parameter();
+    test_bad_numbers();
     printf("    worst %.2g of the largest component in single precision, %.2g in double\n",
            worst[QR_SINGLE], worst[QR_DOUBLE]);
     return t_end();

@@ -1,5 +1,5 @@
-/* Expectations and gradients of the tutorial's circuits against exact values that other programs
- * made (tests/golden). */
+/* Expectations and gradients of the tutorial's circuits against exact values of other programs
+ * (tests/golden). */
 #include "base/mem.h"
 #include "circuit/qcnn.h"
 #include "sim/sim.h"
@@ -113,14 +113,15 @@ static void sample(struct engine *e, enum qr_precision precision, unsigned qubit
         worst = fmax(worst, fabs(have - want[k]) / top);
         CHECK(fabs(have - want[k]) <= grad_tolerance[precision] * top,
               "%s symbol %d: %.17g not %.17g, largest %.3g", what, symbol[k], have, want[k], top);
-        CHECK(want[k] != 0 || grad[k] == 0, "%s symbol %d: no observable sees it", what, symbol[k]);
+        CHECK(want[k] != 0 || grad[k] == 0, "%s symbol %d: no observable depends on it", what,
+              symbol[k]);
     }
     printf("%s %s: worst %.2g of the largest component (%.3g)\n", what,
            precision ? "double" : "single", worst, top);
 }
 
-/* Of a linear head: kernel (read-outs x 8) times kernel (8 x 1); rows first.. of it. 1 without
- * a head. */
+/* The product of a linear head's kernels (read-outs x 8) and (8 x 1), from row `first` on; 1
+ * without a head. */
 static void head(const cJSON *j, unsigned first, unsigned n, double *ret) {
     const cJSON *k0 = get(j, "dense_kernel"), *k1 = get(j, "dense_1_kernel");
     for (unsigned r = 0; r < n; r++) {
@@ -136,7 +137,8 @@ static void bind_row(struct engine *e, const cJSON *weights, const int *symbol) 
     qr_sim_bind(e->b, theta, NULL);
 }
 
-static void six(const char *name, enum qr_qcnn_variant variant, unsigned stages, bool filters) {
+static void test_golden_file(const char *name, enum qr_qcnn_variant variant, unsigned stages,
+                             bool filters) {
     char path[128];
     snprintf(path, sizeof path, "tests/golden/tfq/golden_%s.json", name);
     cJSON *j = read_json(path);
@@ -170,7 +172,7 @@ static void six(const char *name, enum qr_qcnn_variant variant, unsigned stages,
     cJSON_Delete(j);
 }
 
-static void lcg(unsigned n) {
+static void test_lcg(unsigned n) {
     char path[128], what[16];
     snprintf(path, sizeof path, "tests/golden/tfq/golden_lcg_pure_n%u.json", n);
     snprintf(what, sizeof what, "lcg n=%u", n);
@@ -197,16 +199,16 @@ static void lcg(unsigned n) {
 }
 
 int main(void) {
-    six("hybrid_research_n8", QR_QCNN_RESEARCH, 1, false);
-    six("pure_notebook_n8", QR_QCNN_NOTEBOOK, 0, false);
-    six("three_notebook_n8", QR_QCNN_NOTEBOOK, 1, true);
-    six("pure_notebook_n12", QR_QCNN_NOTEBOOK, 0, false);
-    lcg(8);
-    lcg(12);
+    test_golden_file("hybrid_research_n8", QR_QCNN_RESEARCH, 1, false);
+    test_golden_file("pure_notebook_n8", QR_QCNN_NOTEBOOK, 0, false);
+    test_golden_file("three_notebook_n8", QR_QCNN_NOTEBOOK, 1, true);
+    test_golden_file("pure_notebook_n12", QR_QCNN_NOTEBOOK, 0, false);
+    test_lcg(8);
+    test_lcg(12);
     unsigned top = t_qubits();
-    if (top >= 16) lcg(16);
+    if (top >= 16) test_lcg(16);
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
-    if (top >= 20) lcg(20); /* twenty times slower there */
+    if (top >= 20) test_lcg(20); /* too slow there */
 #endif
     return t_end();
 }

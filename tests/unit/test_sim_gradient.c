@@ -11,25 +11,25 @@
 
 #include <math.h>
 
-static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
+static struct problem problem_of(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
     struct problem p = {.n_samples = n_samples};
     p.c = ref_random_circuit(seed, n, gates);
     problem_draw(&p, seed);
     return p;
 }
 
-static struct answer ours(const struct problem *p, const struct qr_circuit *c,
-                          const struct qr_observable *obs, enum qr_precision precision,
-                          enum qr_isa isa, unsigned threads) {
+static struct answer run_engine(const struct problem *p, const struct qr_circuit *c,
+                                const struct qr_observable *obs, enum qr_precision precision,
+                                enum qr_isa isa, unsigned threads) {
     return answer_of(
         p, c, obs,
         &(struct qr_sim_options){.precision = precision, .isa = isa, .engine = QR_ENGINE_AUTO},
         threads, NULL);
 }
 
-/* c is what ran; p->c is what the reference runs (the same on fewer qubits). tolerance is absolute:
- * |z| <= sum of |coefficients| <= ~10, and a derivative is a sum of at most ~30 derivatives of
- * |scale * pi * coefficient| <= ~100. */
+/* `c` is the circuit that ran; the reference runs p->c (the same on fewer qubits). The tolerance is
+ * absolute: |z| <= sum of |coefficients| <= ~10, and a derivative is a sum of at most ~30
+ * derivatives of |scale * pi * coefficient| <= ~100. */
 static double worst;
 static void compare(const struct problem *p, const struct answer *a, double tolerance,
                     const char *what, uint64_t seed) {
@@ -62,7 +62,8 @@ static const enum qr_gate_kind structured_kinds[] = {
     QR_GATE_X,  QR_GATE_Y,  QR_GATE_Z,    QR_GATE_H,    QR_GATE_Z, QR_GATE_PHASED_X,
     QR_GATE_CZ, QR_GATE_ZZ, QR_GATE_CNOT, QR_GATE_SWAP, QR_GATE_Z};
 
-/* One batch of diagonal gates: of a parameter, then of data, on each qubit and each pair. */
+/* Adds one batch of diagonal gates, with a parameter and then with data, on each qubit and each
+ * pair. */
 static void add_diagonal(struct qr_circuit *c) {
     struct qr_err err;
     for (unsigned k = 0; k < 4 * c->n_qubits; k++) {
@@ -80,10 +81,8 @@ static void add_diagonal(struct qr_circuit *c) {
     }
 }
 
-/* Layers of the gates that the statevector engine has steps for, few others between them, on five
- * qubits: parameters, data and constants. */
-/* A CNOT that acts where its control is 0. */
-static void control_is_0(struct qr_gate *g) {
+/* Makes a CNOT act where its control is 0. */
+static void flip_control(struct qr_gate *g) {
     qr_qubits_add(&g->controls, g->targets[0]);
     g->kind = QR_GATE_X;
     g->n_targets = 1;
@@ -91,6 +90,8 @@ static void control_is_0(struct qr_gate *g) {
     g->targets[1] = 0;
 }
 
+/* Layers of gates that the statevector engine has steps for, with few others between them, on five
+ * qubits: parameters, data and constants. */
 static struct qr_circuit *structured_circuit(uint64_t seed, unsigned n_gates) {
     enum { QUBITS = 5 };
     struct qr_circuit *c = qr_circuit_new(QUBITS, QUBITS);
@@ -123,14 +124,14 @@ static struct qr_circuit *structured_circuit(uint64_t seed, unsigned n_gates) {
                                           (uint32_t)qr_circuit_param(c, name)};
             }
         }
-        if (g.kind == QR_GATE_CNOT && u[7] < 0.4) control_is_0(&g);
+        if (g.kind == QR_GATE_CNOT && u[7] < 0.4) flip_control(&g);
         CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
     }
     return c;
 }
 
-/* The circuit's qubits scattered over n, with entangled but unwatched company, so that controls and
- * frames fall on lanes, inside tiles and outside of them. */
+/* Scatters the circuit's qubits over n and entangles the others without observing them, so that
+ * controls and frames fall on lanes, inside tiles and outside of them. */
 static struct qr_circuit *scatter(const struct qr_circuit *from, unsigned n, uint64_t seed,
                                   bool structured, unsigned *place) {
     double u[64];
@@ -190,9 +191,9 @@ static struct qr_observable move(const struct qr_observable *o, const unsigned *
     return m;
 }
 
-/* The idle qubits' gates are XX, so their parity stays even. Z on all of them changes nothing, but
- * signs of whole tiles. The first term with X on one of them has expectation and gradient 0, but
- * lambda then pairs cells of different tiles. */
+/* The idle qubits' gates are XX, so their parity stays even: Z on all of them changes only signs of
+ * whole tiles. The first term with X on one of them has expectation and gradient 0, but lambda then
+ * pairs cells of different tiles. */
 static void observe_idle(struct qr_observable *o, const unsigned *place, unsigned n_busy,
                          unsigned n, bool pair) {
     uint64_t idle = (UINT64_C(1) << n) - 1;
@@ -208,12 +209,12 @@ static void observe_idle(struct qr_observable *o, const unsigned *place, unsigne
     }
 }
 
-static void equal_over_tables(const struct problem *p, const struct qr_circuit *c,
-                              const struct qr_observable *obs, enum qr_precision precision,
-                              const struct answer *first, uint64_t seed) {
+static void check_equal_over_tables(const struct problem *p, const struct qr_circuit *c,
+                                    const struct qr_observable *obs, enum qr_precision precision,
+                                    const struct answer *first, uint64_t seed) {
     for (int isa = 0; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
-        struct answer a = ours(p, c, obs, precision, (enum qr_isa)isa, 0);
+        struct answer a = run_engine(p, c, obs, precision, (enum qr_isa)isa, 0);
         CHECK(same(&a, first), "bits of %s, precision %d, seed %lu", qr_isa_name((enum qr_isa)isa),
               precision, (unsigned long)seed);
     }
@@ -224,26 +225,27 @@ static void equal_over_tables(const struct problem *p, const struct qr_circuit *
  * times the norm of the observable (~3): 2e-5. */
 static const double tolerance[2] = {2e-5, 1e-12};
 
-static void small(void) {
+static void test_small(void) {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         unsigned n = 1 + (unsigned)(seed % 6);
         struct problem p =
-            make(seed, n, 10 + (unsigned)(seed % 30), seed % 10 == 0 ? 19 : 1 + seed % 4);
+            problem_of(seed, n, 10 + (unsigned)(seed % 30), seed % 10 == 0 ? 19 : 1 + seed % 4);
         for (int precision = 0; precision < 2; precision++) {
             worst = 0;
-            struct answer a = ours(&p, p.c, p.obs, (enum qr_precision)precision, qr_isa_best(), 0);
+            struct answer a =
+                run_engine(&p, p.c, p.obs, (enum qr_precision)precision, qr_isa_best(), 0);
             CHECK(a.ok);
             compare(&p, &a, tolerance[precision], precision ? "double" : "single", seed);
             if (seed % 6 == 0)
-                equal_over_tables(&p, p.c, p.obs, (enum qr_precision)precision, &a, seed);
+                check_equal_over_tables(&p, p.c, p.obs, (enum qr_precision)precision, &a, seed);
         }
         drop(&p);
     }
 }
 
 /* Five qubits of p among n: against the reference, over tables and threads. */
-static void scattered(const struct problem *p, unsigned n, uint64_t seed, bool tables,
-                      const char *what) {
+static void check_scattered(const struct problem *p, unsigned n, uint64_t seed, bool tables,
+                            const char *what) {
     unsigned place[64];
     bool structured = strcmp(what, "structured") == 0;
     struct qr_circuit *c = scatter(p->c, n, seed, structured, place);
@@ -251,12 +253,12 @@ static void scattered(const struct problem *p, unsigned n, uint64_t seed, bool t
     for (size_t r = 0; r < p->n_obs; r++) obs[r] = move(&p->obs[r], place, 5);
     if (!structured) observe_idle(&obs[0], place, 5, n, seed & 1);
     for (int precision = 0; precision < 2; precision++) {
-        struct answer a = ours(p, c, obs, (enum qr_precision)precision, qr_isa_best(), 0);
+        struct answer a = run_engine(p, c, obs, (enum qr_precision)precision, qr_isa_best(), 0);
         CHECK(a.ok);
         compare(p, &a, tolerance[precision], what, seed);
-        if (tables) equal_over_tables(p, c, obs, (enum qr_precision)precision, &a, seed);
+        if (tables) check_equal_over_tables(p, c, obs, (enum qr_precision)precision, &a, seed);
         for (unsigned t = 1; t <= 3; t++) {
-            struct answer b = ours(p, c, obs, (enum qr_precision)precision, qr_isa_best(), t);
+            struct answer b = run_engine(p, c, obs, (enum qr_precision)precision, qr_isa_best(), t);
             CHECK(same(&a, &b), "%s: bits with %u threads, n = %u", what, t, n);
         }
     }
@@ -264,17 +266,17 @@ static void scattered(const struct problem *p, unsigned n, uint64_t seed, bool t
     qr_circuit_free(c);
 }
 
-static void large(void) {
+static void test_large(void) {
     /* 11: two pieces; 15: two tiles; 17: eight */
     static const unsigned sizes[] = {11, 12, 13, 15, 17};
     for (uint64_t seed = 1; seed <= 15; seed++) {
         unsigned n = sizes[seed % 5];
-        struct problem p = make(seed + 1000, 5, 30, 2);
+        struct problem p = problem_of(seed + 1000, 5, 30, 2);
         if (seed % 2) {
             qr_observable_fini(&p.obs[p.n_obs - 1]);
             p.obs[p.n_obs - 1] = ref_alike_observable(seed, 5, 60);
         }
-        scattered(&p, n, seed, seed <= 4 && n < 15, "large");
+        check_scattered(&p, n, seed, seed <= 4 && n < 15, "large");
         drop(&p);
     }
 }
@@ -287,7 +289,7 @@ static void without_columns(struct qr_circuit *c) {
     c->n_columns = 0;
 }
 
-static void structured(void) {
+static void test_structured(void) {
     static const unsigned sizes[] = {10, 12, 13, 15, 17};
     for (uint64_t seed = 1; seed <= 30; seed++) {
         unsigned n = sizes[seed % 5];
@@ -295,7 +297,7 @@ static void structured(void) {
         struct problem p = {.n_samples = data ? 2 : 1, .c = structured_circuit(seed, 60)};
         if (!data) without_columns(p.c);
         problem_draw(&p, seed);
-        scattered(&p, n, seed, seed % 6 < 2, "structured");
+        check_scattered(&p, n, seed, seed % 6 < 2, "structured");
         drop(&p);
     }
 }
@@ -311,17 +313,17 @@ static void add_gate(struct qr_circuit *c, enum qr_gate_kind kind, unsigned a, u
     if (param) g.args[0] = (struct qr_gate_arg){QR_ARG_PARAMETER, 1, 0};
     if (param) g.args[0].index = (uint32_t)qr_circuit_param(c, param);
     if (g.n_targets == 1) g.targets[1] = 0;
-    if (kind == QR_GATE_CNOT && a % 2) control_is_0(&g);
+    if (kind == QR_GATE_CNOT && a % 2) flip_control(&g);
     CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
 }
 
 enum { ALL = 99 };
 
-/* All qubits in two layers, so that gates lie on lanes, inside tiles and across them, beside the
- * cones engine. Angles are shared by some gates. The observable has Z of all qubits and X
- * of all, or of one: then its terms pair no cells of different tiles in some of the plans, after
- * permutations at the end of the last pass. */
-static void beside_cones(unsigned x) {
+/* Gates on all qubits in two layers, on lanes, inside tiles and across them, against the cones
+ * engine. Some gates share angles. The observable has Z of all qubits and X of all or of one: then
+ * its terms pair no cells of different tiles in some of the plans, after permutations at the end of
+ * the last pass. */
+static void test_against_cones(unsigned x) {
     for (unsigned n = 14; n <= 18; n += 2) {
         struct problem p = {.n_samples = 1, .c = qr_circuit_new(n, 0)};
         char name[16], text[1024] = "";
@@ -378,11 +380,10 @@ static void beside_cones(unsigned x) {
     }
 }
 
-/* The same rotation in many layers, whose rounded matrix is off by the same factor each time: in
- * single precision errors must add up like random ones, three a gate. After LAYERS X^beta a qubit
- * has Z = cos(pi LAYERS beta): where this or its derivative is largest, errors of beta do not
- * count. */
-static void equal_gates(void) {
+/* The same rotation in many layers, whose rounded matrix has the same error each time: in single
+ * precision errors must add up like random ones, three a gate. After LAYERS X^beta a qubit has Z =
+ * cos(pi LAYERS beta): where this or its derivative is largest, errors of beta do not count. */
+static void test_equal_gates(void) {
     enum { QUBITS = 12, LAYERS = 30, GATES = LAYERS * QUBITS };
     const double most = sqrt(3.0 * GATES) * 0x1p-24, pi = 3.14159265358979323846;
     for (unsigned turns = 0; turns < 24; turns++) {
@@ -413,16 +414,16 @@ static void equal_gates(void) {
 }
 
 /* Without data the lanes are qubits from 10 on: tiles of 64 cells and more. */
-static void without_data(void) {
+static void test_without_data(void) {
     for (uint64_t seed = 1; seed <= 12; seed++) {
-        struct problem p = make(seed + 2000, 5, 30, 1);
+        struct problem p = problem_of(seed + 2000, 5, 30, 1);
         without_columns(p.c);
-        scattered(&p, 9 + (unsigned)(seed % 3), seed, true, "without data");
+        check_scattered(&p, 9 + (unsigned)(seed % 3), seed, true, "without data");
         drop(&p);
     }
 }
 
-/* Of one layer of rotations. */
+/* Workspace of one layer of rotations. */
 static size_t workspace_bytes(unsigned n, bool data) {
     struct qr_circuit *c = qr_circuit_new(n, data);
     struct qr_gate g = {.kind = QR_GATE_X, .n_targets = 1, .n_args = 1};
@@ -446,8 +447,8 @@ static size_t workspace_bytes(unsigned n, bool data) {
     return bytes;
 }
 
-/* One state, not sixteen that are equal; with data sixteen samples, up to 11 qubits. */
-static void lanes_of_sizes(void) {
+/* Without data one state, not sixteen equal ones; with data sixteen samples, up to 11 qubits. */
+static void test_workspace_sizes(void) {
     for (unsigned n = 9; n <= 12; n++) {
         double sixteen = (double)((size_t)2 * 16 * 2 * sizeof(float) << n);
         for (int data = 0; data < 2; data++) {
@@ -459,16 +460,16 @@ static void lanes_of_sizes(void) {
     }
 }
 
-/* A sample's numbers are its own: read-outs do not depend on its neighbours in the lanes, and a
- * gradient over samples one by one is that of the micro-batch but for one rounding to 2^-64 and the
+/* Samples are independent: read-outs do not depend on neighbouring lanes, and a gradient over
+ * samples one by one is that of the micro-batch but for one rounding to 2^-64 and the
  * float64 tree. */
-static void lanes_are_strangers(void) {
-    struct problem p = make(77, 5, 40, 16);
-    struct answer all = ours(&p, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
+static void test_independent_samples(void) {
+    struct problem p = problem_of(77, 5, 40, 16);
+    struct answer all = run_engine(&p, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
     double sum[256] = {0};
     for (size_t s = 0; s < p.n_samples; s++) {
         struct problem one = sample_of(&p, s);
-        struct answer a = ours(&one, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
+        struct answer a = run_engine(&one, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
         CHECK(memcmp(a.z, all.z + s * p.n_obs, p.n_obs * sizeof(double)) == 0);
         for (unsigned k = 0; k < p.c->n_params; k++) sum[k] += qr_fixed_to_double(a.grad[k]);
     }
@@ -478,13 +479,13 @@ static void lanes_are_strangers(void) {
     drop(&p);
 }
 
-/* What a workspace keeps (the state behind the fixed gates) serves any later samples and any theta:
- * a used one gives the bits of a new one. 15: a pass reads what is kept in tiles. */
-static void used_workspace(void) {
+/* A workspace keeps the state after the fixed gates for later samples and parameters: a used one
+ * gives the bits of a new one. At 15 qubits a pass reads the kept state in tiles. */
+static void test_used_workspace(void) {
     static const unsigned sizes[] = {8, 13, 15};
     for (size_t i = 0; i < COUNT(sizes); i++) {
         unsigned place[64];
-        struct problem p = make(500 + i, 5, 40, 1), q = p;
+        struct problem p = problem_of(500 + i, 5, 40, 1), q = p;
         struct qr_circuit *c = scatter(p.c, sizes[i], 7 + i, false, place);
         struct qr_observable obs[MAX_OBS];
         for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);
@@ -493,7 +494,7 @@ static void used_workspace(void) {
         ref_random_numbers(2, p.c->n_columns, -2, 2, q.x);
         ref_random_numbers(3, p.n_obs, -1, 1, q.direction);
         q.scale[0] = 0.7;
-        struct answer fresh = ours(&q, c, obs, QR_SINGLE, qr_isa_best(), 0), used;
+        struct answer fresh = run_engine(&q, c, obs, QR_SINGLE, qr_isa_best(), 0), used;
         memset(&used, 0, sizeof used);
         struct qr_sim_options opt = {
             .precision = QR_SINGLE, .isa = qr_isa_best(), .engine = QR_ENGINE_AUTO};
@@ -527,17 +528,17 @@ static void used_workspace(void) {
     }
 }
 
-static void bad_numbers(void) {
-    struct problem p = make(78, 4, 30, 3);
+static void test_bad_numbers(void) {
+    struct problem p = problem_of(78, 4, 30, 3);
     p.scale[1] = INFINITY;
-    struct answer a = ours(&p, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
+    struct answer a = run_engine(&p, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
     bool clean = true;
     for (unsigned k = 0; k < p.c->n_params; k++) clean &= a.grad[k] == 0;
     CHECK(!a.ok && clean);
     drop(&p);
 }
 
-static void too_large(void) {
+static void test_too_large(void) {
     struct qr_err err;
     struct qr_circuit *c = qr_circuit_new(64, 0);
     struct qr_observable o;
@@ -553,8 +554,8 @@ static void too_large(void) {
     qr_circuit_free(c);
 }
 
-/* More gates than their plan has memory for: said before anything is planned, whatever they are. */
-static void too_many_gates(void) {
+/* More gates than memory for their plan: rejected before anything is planned. */
+static void test_too_many_gates(void) {
     struct qr_err err;
     const struct qr_circuit c = {.n_qubits = 8, .n_gates = (size_t)1 << 50};
     struct qr_sim_plan *plan = NULL;
@@ -566,9 +567,9 @@ static void too_many_gates(void) {
           "%s", err.msg);
 }
 
-/* 2^18 gates with a weight each: a comparison of each with each would take a quarter of an hour,
- * which is what one test has. Each has a number of its own, and is in the plan once. */
-static void many_weights(void) {
+/* 2^18 gates with a weight each: comparing all pairs would take a quarter of an hour, the limit of
+ * a test. Each weight has its own number and is in the plan once. */
+static void test_many_weights(void) {
     enum { N = 1 << 18, QUBITS = 4 };
     struct qr_err err;
     struct qr_circuit *c = qr_circuit_new(QUBITS, 0);
@@ -607,9 +608,9 @@ static void many_weights(void) {
     qr_circuit_free(c);
 }
 
-/* Beyond a state vector's indices no engine is asked that has masks of 64 bits; and the cones
- * engine knows no gate on so many qubits. */
-static void too_many_qubits(void) {
+/* Beyond 64 qubits no engine with masks of 64 bits is tried; and the cones engine supports no gate
+ * on so many qubits. */
+static void test_too_many_qubits(void) {
     struct qr_err err;
     for (unsigned n = 65; n <= QR_MAX_QUBITS; n += QR_MAX_QUBITS - 65) {
         struct qr_circuit *c = qr_circuit_new(n, 0);
@@ -640,7 +641,7 @@ static void too_many_qubits(void) {
     }
 }
 
-static void names(void) {
+static void test_names(void) {
     struct qr_err err;
     enum qr_isa isa = QR_ISA_AVX2;
     CHECK(qr_isa_parse("portable", &isa, &err) == QR_OK && isa == QR_ISA_PORTABLE);
@@ -655,21 +656,21 @@ static void names(void) {
 }
 
 int main(void) {
-    names();
-    too_large();
-    too_many_gates();
-    many_weights();
-    too_many_qubits();
-    small();
-    lanes_are_strangers();
-    used_workspace();
-    bad_numbers();
-    large();
-    without_data();
-    structured();
-    beside_cones(ALL);
-    for (unsigned x = 0; x < 14; x += 3) beside_cones(x);
-    equal_gates();
-    lanes_of_sizes();
+    test_names();
+    test_too_large();
+    test_too_many_gates();
+    test_many_weights();
+    test_too_many_qubits();
+    test_small();
+    test_independent_samples();
+    test_used_workspace();
+    test_bad_numbers();
+    test_large();
+    test_without_data();
+    test_structured();
+    test_against_cones(ALL);
+    for (unsigned x = 0; x < 14; x += 3) test_against_cones(x);
+    test_equal_gates();
+    test_workspace_sizes();
     return t_end();
 }

@@ -1,7 +1,7 @@
-/* Derivatives by a circuit's inputs, a sample's own: random circuits against the dense reference,
- * and against the same circuit with parameters in the place of its data; the gradient by parameters
- * beside them; equal bits over tables, threads and micro-batches. The cones engine's are in
- * test_sim_cones.c. */
+/* Derivatives by a circuit's inputs, separate for each sample: random circuits against the dense
+ * reference, and against the same circuit with parameters in place of its data; the gradient by
+ * parameters beside them; equal bits over tables, threads and micro-batches. For the cones engine
+ * see test_sim_cones.c. */
 #include "base/mem.h"
 #include "circuit/circuit.h"
 #include "sim/sim.h"
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* As test_sim_gradient.c's, whose circuits these are. */
+/* Those of test_sim_gradient.c, which has the same circuits. */
 static const double tolerance[2] = {2e-5, 1e-12};
 
 /* ---- problems ---- */
@@ -24,10 +24,10 @@ static bool has(const struct qr_gate *g, enum qr_arg_kind kind) {
 
 static unsigned n_both; /* gates with data and a parameter */
 
-/* Gates of all kinds; a third of their parameters become data of a few columns, which so come in
- * several gates, and several times on one qubit. wanted: most columns. */
-static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_samples,
-                           uint8_t *wanted) {
+/* Gates of all kinds. A third of their parameters become data of a few columns, which thus occur in
+ * several gates, also several times on one qubit. `wanted`: most columns. */
+static struct problem problem_of(uint64_t seed, unsigned n, unsigned gates, size_t n_samples,
+                                 uint8_t *wanted) {
     struct problem p = {.n_samples = n_samples};
     double u[MAX_COLUMNS + 4 * 64];
     ref_random_numbers(seed + 50, COUNT(u), 0, 1, u);
@@ -46,18 +46,18 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
     return p;
 }
 
-static struct answer by(const struct problem *p, enum qr_precision precision, enum qr_isa isa,
-                        unsigned threads, const uint8_t *wanted) {
+static struct answer run_engine(const struct problem *p, enum qr_precision precision,
+                                enum qr_isa isa, unsigned threads, const uint8_t *wanted) {
     const struct qr_sim_options opt = {
         .precision = precision, .isa = isa, .engine = QR_ENGINE_STATEVECTOR, .wanted = wanted};
     return answer_of(p, p->c, p->obs, &opt, threads, NULL);
 }
 
-/* ---- against others ---- */
+/* ---- comparisons ---- */
 
 static double worst[2];
 
-/* want: n_columns numbers, of sample s. */
+/* `want` has n_columns numbers of sample s. */
 static void compare(const struct problem *p, const struct answer *a, size_t s, const double *want,
                     const uint8_t *wanted, enum qr_precision precision, uint64_t seed) {
     unsigned n = p->c->n_columns;
@@ -73,8 +73,8 @@ static void compare(const struct problem *p, const struct answer *a, size_t s, c
     }
 }
 
-static void against_dense(const struct problem *p, const struct answer *a, const uint8_t *wanted,
-                          enum qr_precision precision, uint64_t seed) {
+static void check_dense(const struct problem *p, const struct answer *a, const uint8_t *wanted,
+                        enum qr_precision precision, uint64_t seed) {
     unsigned n = p->c->n_columns;
     double *j = qr_xcalloc(p->n_obs * n, sizeof *j);
     for (size_t s = 0; s < p->n_samples; s++) {
@@ -88,9 +88,9 @@ static void against_dense(const struct problem *p, const struct answer *a, const
     free(j);
 }
 
-/* The circuit with a parameter for each column: what it says of sample s alone. */
-static void against_parameters(const struct problem *p, const struct answer *a,
-                               const uint8_t *wanted, enum qr_precision precision, uint64_t seed) {
+/* Compares with the same circuit with a parameter for each column, run for sample s alone. */
+static void check_parameters(const struct problem *p, const struct answer *a, const uint8_t *wanted,
+                             enum qr_precision precision, uint64_t seed) {
     unsigned n = p->c->n_columns, first = p->c->n_params;
     struct problem twin = *p;
     twin.c = qr_circuit_copy(p->c);
@@ -113,7 +113,7 @@ static void against_parameters(const struct problem *p, const struct answer *a,
         memcpy(twin.theta + first, p->x + s * n, n * sizeof *twin.theta);
         twin.direction = p->direction + s * p->n_obs;
         twin.scale = p->scale + s;
-        struct answer b = by(&twin, QR_DOUBLE, qr_isa_best(), 0, NULL);
+        struct answer b = run_engine(&twin, QR_DOUBLE, qr_isa_best(), 0, NULL);
         CHECK(b.ok);
         for (unsigned i = 0; i < n; i++) want[i] = qr_fixed_to_double(b.grad[first + i]);
         compare(p, a, s, want, wanted, precision, seed);
@@ -122,10 +122,10 @@ static void against_parameters(const struct problem *p, const struct answer *a,
     qr_circuit_free(twin.c);
 }
 
-/* The gradient by parameters is what it is where no input is wanted. */
-static void against_plain(const struct problem *p, const struct answer *a,
-                          enum qr_precision precision, uint64_t seed) {
-    struct answer b = by(p, precision, qr_isa_best(), 0, NULL);
+/* Compares the gradient by parameters with that of a run in which no input is wanted. */
+static void check_plain(const struct problem *p, const struct answer *a,
+                        enum qr_precision precision, uint64_t seed) {
+    struct answer b = run_engine(p, precision, qr_isa_best(), 0, NULL);
     double top = 1;
     for (unsigned k = 0; k < p->c->n_params; k++)
         top = fmax(top, fabs(qr_fixed_to_double(b.grad[k])));
@@ -141,23 +141,23 @@ static void against_plain(const struct problem *p, const struct answer *a,
 
 /* ---- equal bits ---- */
 
-static void equal_bits(const struct problem *p, const struct answer *a, const uint8_t *wanted,
-                       enum qr_precision precision, uint64_t seed) {
+static void check_equal_bits(const struct problem *p, const struct answer *a, const uint8_t *wanted,
+                             enum qr_precision precision, uint64_t seed) {
     unsigned n = p->c->n_columns;
     for (int isa = 0; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
-        struct answer b = by(p, precision, (enum qr_isa)isa, 0, wanted);
+        struct answer b = run_engine(p, precision, (enum qr_isa)isa, 0, wanted);
         CHECK(same(a, &b), "bits of %s, precision %d, seed %lu", qr_isa_name((enum qr_isa)isa),
               precision, (unsigned long)seed);
     }
     for (unsigned threads = 1; threads <= 2; threads++) {
-        struct answer b = by(p, precision, qr_isa_best(), threads, wanted);
+        struct answer b = run_engine(p, precision, qr_isa_best(), threads, wanted);
         CHECK(same(a, &b), "bits with %u threads, precision %d, seed %lu", threads, precision,
               (unsigned long)seed);
     }
     for (size_t s = 0; s < p->n_samples; s++) {
         struct problem one = sample_of(p, s);
-        struct answer b = by(&one, precision, qr_isa_best(), 0, wanted);
+        struct answer b = run_engine(&one, precision, qr_isa_best(), 0, wanted);
         CHECK(memcmp(a->dx + s * n, b.dx, n * sizeof *b.dx) == 0,
               "bits of sample %zu alone, precision %d, seed %lu", s, precision,
               (unsigned long)seed);
@@ -166,19 +166,20 @@ static void equal_bits(const struct problem *p, const struct answer *a, const ui
 
 /* ---- cases ---- */
 
-static void random_circuits(void) {
+static void test_random_circuits(void) {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint8_t wanted[MAX_COLUMNS];
-        struct problem p = make(seed, 1 + (unsigned)(seed % 6), 10 + (unsigned)(seed % 30),
-                                seed % 10 == 0 ? 19 : 1 + seed % 4, wanted);
+        struct problem p = problem_of(seed, 1 + (unsigned)(seed % 6), 10 + (unsigned)(seed % 30),
+                                      seed % 10 == 0 ? 19 : 1 + seed % 4, wanted);
         for (int precision = 0; precision < 2; precision++) {
-            struct answer a = by(&p, (enum qr_precision)precision, qr_isa_best(), 0, wanted);
+            struct answer a =
+                run_engine(&p, (enum qr_precision)precision, qr_isa_best(), 0, wanted);
             CHECK(a.ok);
-            against_dense(&p, &a, wanted, (enum qr_precision)precision, seed);
-            against_plain(&p, &a, (enum qr_precision)precision, seed);
+            check_dense(&p, &a, wanted, (enum qr_precision)precision, seed);
+            check_plain(&p, &a, (enum qr_precision)precision, seed);
             if (seed % 5 == 0) {
-                equal_bits(&p, &a, wanted, (enum qr_precision)precision, seed);
-                against_parameters(&p, &a, wanted, (enum qr_precision)precision, seed);
+                check_equal_bits(&p, &a, wanted, (enum qr_precision)precision, seed);
+                check_parameters(&p, &a, wanted, (enum qr_precision)precision, seed);
             }
         }
         drop(&p);
@@ -186,29 +187,30 @@ static void random_circuits(void) {
     CHECK(n_both >= 20, "only %u gates with data and a parameter", n_both);
 }
 
-/* 11 and 12: the last where lanes are samples, the first where they are qubits; 17: eight
- * tiles. */
-static void large(void) {
+/* At 11 qubits lanes are still samples, at 12 they are qubits; 17 have eight tiles. */
+static void test_large(void) {
     static const unsigned sizes[] = {9, 11, 12, 13, 17};
     for (size_t i = 0; i < 2 * COUNT(sizes); i++) {
         unsigned n = sizes[i % COUNT(sizes)];
         uint8_t wanted[MAX_COLUMNS];
         if (n > t_qubits()) continue;
-        struct problem p = make(200 + i, n, 60, n == 11 ? 18 : 2, wanted);
+        struct problem p = problem_of(200 + i, n, 60, n == 11 ? 18 : 2, wanted);
         for (int precision = 0; precision < 2; precision++) {
-            struct answer a = by(&p, (enum qr_precision)precision, qr_isa_best(), 0, wanted);
+            struct answer a =
+                run_engine(&p, (enum qr_precision)precision, qr_isa_best(), 0, wanted);
             CHECK(a.ok);
-            against_parameters(&p, &a, wanted, (enum qr_precision)precision, 200 + i);
-            against_plain(&p, &a, (enum qr_precision)precision, 200 + i);
-            if (i < COUNT(sizes)) equal_bits(&p, &a, wanted, (enum qr_precision)precision, 200 + i);
+            check_parameters(&p, &a, wanted, (enum qr_precision)precision, 200 + i);
+            check_plain(&p, &a, (enum qr_precision)precision, 200 + i);
+            if (i < COUNT(sizes))
+                check_equal_bits(&p, &a, wanted, (enum qr_precision)precision, 200 + i);
         }
         drop(&p);
     }
 }
 
-/* The tutorial's circuits in single precision beside double: a sample's error is within what
- * sim/planner.md says of gradients, as a part of the sample's own largest component. */
-static void float32_bound(void) {
+/* The tutorial's circuits in single precision against double: a sample's error, relative to its
+ * largest component, is within the bound that sim/planner.md states for gradients. */
+static void test_float32_bound(void) {
     static const unsigned sizes[] = {8, 9, 11, 12, 14};
     double mean = 0, most = 0;
     size_t n_samples = 0;
@@ -218,8 +220,8 @@ static void float32_bound(void) {
         memset(wanted, 1, sizeof wanted);
         if (n > t_qubits()) continue;
         struct problem p = case_of(n, i % 2, i % 2 ? EACH : LAST, n < 12 ? MAX_SAMPLES : 6);
-        struct answer a = by(&p, QR_SINGLE, qr_isa_best(), 0, wanted),
-                      b = by(&p, QR_DOUBLE, qr_isa_best(), 0, wanted);
+        struct answer a = run_engine(&p, QR_SINGLE, qr_isa_best(), 0, wanted),
+                      b = run_engine(&p, QR_DOUBLE, qr_isa_best(), 0, wanted);
         for (size_t s = 0; s < p.n_samples; s++, n_samples++) {
             double top = 0, off = 0;
             for (unsigned k = s * n; k < (s + 1) * n; k++) {
@@ -241,9 +243,9 @@ static struct qr_gate_arg column(double scale, uint32_t i) {
     return (struct qr_gate_arg){QR_ARG_DATA, scale, i};
 }
 
-/* Gates that random circuits have seldom: data in both arguments, of one column and of two; data
- * and a parameter; the same column behind all of them, and under a control. */
-static void both_arguments(void) {
+/* Gates that are rare in random circuits: data in both arguments, of one column and of two; data
+ * and a parameter; the same column in all of them, and under a control. */
+static void test_both_arguments(void) {
     static const enum qr_gate_kind kinds[] = {QR_GATE_PHASED_X, QR_GATE_PHASED_ISWAP, QR_GATE_FSIM};
     struct problem p = {.c = qr_circuit_new(3, 3), .n_obs = 1, .n_samples = 17};
     struct qr_err err;
@@ -268,25 +270,26 @@ static void both_arguments(void) {
     for (unsigned mask = 1; mask < 8; mask++) {
         const uint8_t wanted[] = {mask & 1, mask >> 1 & 1, mask >> 2};
         for (int precision = 0; precision < 2; precision++) {
-            struct answer a = by(&p, (enum qr_precision)precision, qr_isa_best(), 0, wanted);
+            struct answer a =
+                run_engine(&p, (enum qr_precision)precision, qr_isa_best(), 0, wanted);
             CHECK(a.ok);
-            against_dense(&p, &a, wanted, (enum qr_precision)precision, mask);
-            against_plain(&p, &a, (enum qr_precision)precision, mask);
-            equal_bits(&p, &a, wanted, (enum qr_precision)precision, mask);
+            check_dense(&p, &a, wanted, (enum qr_precision)precision, mask);
+            check_plain(&p, &a, (enum qr_precision)precision, mask);
+            check_equal_bits(&p, &a, wanted, (enum qr_precision)precision, mask);
         }
     }
     drop(&p);
 }
 
-/* A sample's numbers that are none, and what is too large, are told; nothing is added then. */
-static void bad_numbers(void) {
+/* A NaN of a sample and a value that is too large are reported, and nothing is added. */
+static void test_bad_numbers(void) {
     static const uint8_t wanted[4] = {1, 1, 1, 1};
     for (unsigned turn = 0; turn < 2; turn++) {
         uint8_t most[MAX_COLUMNS];
-        struct problem p = make(78, 4, 30, 3, most);
+        struct problem p = problem_of(78, 4, 30, 3, most);
         if (turn) p.x[5] = NAN;
         else p.scale[1] = 0x1p41;
-        struct answer a = by(&p, QR_SINGLE, qr_isa_best(), 0, wanted);
+        struct answer a = run_engine(&p, QR_SINGLE, qr_isa_best(), 0, wanted);
         bool clean = true;
         for (unsigned k = 0; k < p.c->n_params; k++) clean &= a.grad[k] == 0;
         CHECK(!a.ok && clean, "turn %u", turn);
@@ -294,8 +297,9 @@ static void bad_numbers(void) {
     }
 }
 
-/* The streaming engine has none of them, and says so; a mask that wants nothing is none. */
-static void engines(void) {
+/* The streaming engine has no derivatives by inputs and says so; a mask without inputs requests
+ * none. */
+static void test_engines(void) {
     struct problem p = case_of(8, 0, LAST, 1);
     uint8_t wanted[8] = {0};
     for (unsigned turn = 0; turn < 2; turn++) {
@@ -320,12 +324,12 @@ static void engines(void) {
 }
 
 int main(void) {
-    random_circuits();
-    both_arguments();
-    large();
-    float32_bound();
-    bad_numbers();
-    engines();
+    test_random_circuits();
+    test_both_arguments();
+    test_large();
+    test_float32_bound();
+    test_bad_numbers();
+    test_engines();
     printf("    worst %.2g of the largest component in single precision, %.2g in double\n",
            worst[QR_SINGLE], worst[QR_DOUBLE]);
     return t_end();

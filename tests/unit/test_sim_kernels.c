@@ -1,5 +1,5 @@
-/* Every kernel of every table against the portable one, bit by bit: all places, controls, both
- * precisions; and the portable one against plain complex arithmetic. */
+/* Every kernel of every table against the portable one, bit for bit: all positions, controls and
+ * both precisions; and the portable one against plain complex arithmetic. */
 #include "base/mem.h"
 #include "sim/fusion/matrix.h"
 #include "tests/isa.h"
@@ -11,20 +11,20 @@
 enum { BITS = 7, CELLS = 1 << BITS };
 
 static uint64_t state = 12345;
-static double uniform(void) {
+static double random_uniform(void) {
     state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (double)(state >> 11) * 0x1p-53 * 2 - 1;
 }
 
-/* lanes * 2 numbers a cell */
+/* A cell has lanes * 2 numbers. */
 static size_t bytes_of(size_t cells, int precision) {
     return cells * 2 * QR_LANES * (precision ? 8 : 4);
 }
 static void *random_cells(size_t cells, int precision) {
     void *p = qr_xaligned(bytes_of(cells, precision));
     for (size_t i = 0; i < cells * 2 * QR_LANES; i++) {
-        if (precision) ((double *)p)[i] = uniform();
-        else ((float *)p)[i] = (float)uniform();
+        if (precision) ((double *)p)[i] = random_uniform();
+        else ((float *)p)[i] = (float)random_uniform();
     }
     return p;
 }
@@ -39,7 +39,7 @@ static double complex amplitude(const void *cells, int precision, size_t cell, s
     return CMPLX((double)((const float *)cells)[i], (double)((const float *)cells)[i + QR_LANES]);
 }
 
-/* Of rows of a number a lane. */
+/* From rows with one number for each lane. */
 static double lane_of(const void *rows, int precision, size_t row, size_t lane) {
     size_t i = row * QR_LANES + lane;
     return precision ? ((const double *)rows)[i] : (double)((const float *)rows)[i];
@@ -56,24 +56,24 @@ struct work {
     void *phi, *lambda;
     double *narrow, *wide;
 };
-static struct work make(int precision) {
+static struct work work_new(int precision) {
     struct work w = {random_cells(CELLS, precision), random_cells(CELLS, precision),
                      qr_xaligned(64 * 8), qr_xaligned(1024 * 8)};
-    for (int i = 0; i < 64; i++) w.narrow[i] = uniform();
-    for (int i = 0; i < 1024; i++) w.wide[i] = uniform();
+    for (int i = 0; i < 64; i++) w.narrow[i] = random_uniform();
+    for (int i = 0; i < 1024; i++) w.wide[i] = random_uniform();
     return w;
 }
-static void drop(struct work *w) {
+static void work_free(struct work *w) {
     free(w->phi);
     free(w->lambda);
     free(w->narrow);
     free(w->wide);
 }
 
-static bool place(unsigned a, unsigned b, unsigned variant, struct qr_tile_target *ret) {
+static bool make_target(unsigned a, unsigned b, unsigned variant, struct qr_tile_target *ret) {
     if (a == b) return false;
     *ret = (struct qr_tile_target){.bit = {(uint8_t)a, (uint8_t)b}};
-    /* variant 1, 2: one or two controls, on 1 and then 0 */
+    /* Variants 1 and 2 have one or two controls, on 1 and then on 0. */
     for (unsigned c = 0, v = variant; c < BITS && v; c++) {
         if (c == a || c == b) continue;
         ret->controls |= UINT64_C(1) << c;
@@ -139,8 +139,8 @@ static void check_cross(const struct work *w, const double (*acc)[QR_LANES],
 
 static void fused_gates(const struct qr_kernels *k, const struct qr_kernels *portable,
                         int precision, bool sparse) {
-    struct work w = make(precision);
-    for (size_t r = 0; sparse && r < 4; r++) /* one or two entries a row */
+    struct work w = work_new(precision);
+    for (size_t r = 0; sparse && r < 4; r++) /* one or two entries in a row */
         for (size_t j = 0; j < 4; j++)
             if (j != r && (r == 0 || (j != (r + 1) % 4 && (r != 3 || j == 0))))
                 w.narrow[r * 4 + j] = w.narrow[16 + r * 4 + j] = 0;
@@ -149,7 +149,7 @@ static void fused_gates(const struct qr_kernels *k, const struct qr_kernels *por
     for (unsigned a = 0; a < BITS; a++)
         for (unsigned b = 0; b < BITS; b++)
             for (unsigned variant = 0; variant < 3; variant++) {
-                if (!place(a, b, variant, &at)) continue;
+                if (!make_target(a, b, variant, &at)) continue;
                 size_t groups = (size_t)CELLS >> (2 + variant);
                 for (int wide = 0; wide < 2; wide++) {
                     const double *numbers = wide ? w.wide : w.narrow;
@@ -183,11 +183,11 @@ static void fused_gates(const struct qr_kernels *k, const struct qr_kernels *por
                     free(ly);
                 }
             }
-    drop(&w);
+    work_free(&w);
 }
 
-/* Exact moves: CNOT both ways, CZ, SWAP, X, -1, and a cycle; every cell is one of the old ones or
- * its negative. */
+/* Exact permutations: CNOT in both directions, CZ, SWAP, X, -1 and a cycle; every cell is an old
+ * one or its negative. */
 static void permutations(const struct qr_kernels *k, int precision) {
     static const struct {
         uint8_t column[4];
@@ -198,12 +198,12 @@ static void permutations(const struct qr_kernels *k, int precision) {
         {{2, 3, 0, 1}, {1, 1, 1, 1}},   {{0, 1, 2, 3}, {-1, -1, -1, -1}},
         {{1, 2, 3, 0}, {1, -1, 1, -1}}, {{0, 1, 2, 3}, {1, 1, 1, 1}},
     };
-    struct work w = make(precision);
+    struct work w = work_new(precision);
     size_t bytes = bytes_of(CELLS, precision);
     struct qr_tile_target at;
     for (size_t c = 0; c < COUNT(cases); c++)
         for (unsigned variant = 0; variant < 2; variant++) {
-            if (!place(4, 1, variant, &at)) continue;
+            if (!make_target(4, 1, variant, &at)) continue;
             memset(w.narrow, 0, 64 * sizeof *w.narrow);
             for (size_t r = 0; r < 4; r++) w.narrow[r * 4 + cases[c].column[r]] = cases[c].sign[r];
             void *x = copy_of(w.phi, bytes), *y = copy_of(w.lambda, bytes);
@@ -227,14 +227,14 @@ static void permutations(const struct qr_kernels *k, int precision) {
             free(y);
             free(z);
         }
-    drop(&w);
+    work_free(&w);
 }
 
 static void folds(const struct qr_kernels *k, const struct qr_kernels *portable) {
     _Alignas(64) double acc[QR_CROSS][QR_LANES], scale[QR_LANES], p[QR_CROSS], q[QR_CROSS];
     for (int i = 0; i < QR_CROSS * QR_LANES; i++)
-        acc[i / QR_LANES][i % QR_LANES] = uniform() * ldexp(1, i % 40);
-    for (int i = 0; i < QR_LANES; i++) scale[i] = uniform();
+        acc[i / QR_LANES][i % QR_LANES] = random_uniform() * ldexp(1, i % 40);
+    for (int i = 0; i < QR_LANES; i++) scale[i] = random_uniform();
     k->fold((const double(*)[QR_LANES])acc, scale, p);
     portable->fold((const double(*)[QR_LANES])acc, scale, q);
     CHECK(memcmp(p, q, sizeof p) == 0, "%s fold", k->name);
@@ -247,7 +247,7 @@ static void folds(const struct qr_kernels *k, const struct qr_kernels *portable)
     }
 }
 
-/* Strings that turn the same qubits: lane by lane what they are, as sums of the plain terms. */
+/* Strings that flip the same qubits: compared lane by lane with sums of the plain terms. */
 static void check_readouts(const struct work *w, const struct qr_pauli_string *at, size_t n,
                            const void *weights, const void *sums, const void *lambda,
                            int precision) {
@@ -274,10 +274,10 @@ static void check_readouts(const struct work *w, const struct qr_pauli_string *a
     CHECK(worst <= 4 * 32 * 32 * (precision ? 0x1p-53 : 0x1p-24), "%.3g", worst);
 }
 
-/* Many strings in one call have the bits of a call each, of the portable table. */
+/* Many strings in one call give the bits of one call each with the portable table. */
 static void readouts(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
     static const size_t sizes[] = {1, 2, 7, 32};
-    struct work w = make(precision);
+    struct work w = work_new(precision);
     size_t bytes = bytes_of(CELLS, precision), row = bytes_of(1, precision) / 2;
     for (unsigned c = 0; c < 128; c++) {
         size_t n = sizes[c / 32];
@@ -290,7 +290,7 @@ static void readouts(const struct qr_kernels *k, const struct qr_kernels *portab
         for (size_t i = 0; i < n; i++) {
             at[i].x = c & 1 ? c * 37 % CELLS : 0;
             at[i].x_lane = (uint8_t)(c >> 1 & 15);
-            at[i].z = (uint64_t)(uniform() * CELLS / 2 + CELLS / 2);
+            at[i].z = (uint64_t)(random_uniform() * CELLS / 2 + CELLS / 2);
             at[i].n_y = (uint8_t)((c + i) & 3);
             at[i].turned = false;
             negate(weights + i * row, weights + (n + i) * row, precision);
@@ -314,11 +314,11 @@ static void readouts(const struct qr_kernels *k, const struct qr_kernels *portab
         free(x);
         free(y);
     }
-    drop(&w);
+    work_free(&w);
 }
 
 static void moves(const struct qr_kernels *k, int precision) {
-    struct work w = make(precision);
+    struct work w = work_new(precision);
     size_t bytes = bytes_of(CELLS, precision);
     uint64_t offsets[CELLS];
     void *x = copy_of(w.phi, bytes);
@@ -328,7 +328,7 @@ static void moves(const struct qr_kernels *k, int precision) {
     CHECK(amplitude(x, precision, 1, 3) == amplitude(w.phi, precision, offsets[1] ^ 3, 3));
     k->scatter(w.lambda, x, 3, offsets, &all);
     CHECK(memcmp(w.lambda, w.phi, bytes) == 0);
-    /* Every second position, in two parts */
+    /* Every second position, in two parts. */
     uint16_t at[CELLS / 4];
     for (uint16_t i = 0; i < CELLS / 4; i++) at[i] = (uint16_t)(2 * i);
     memset(w.lambda, 0, bytes);
@@ -347,13 +347,13 @@ static void moves(const struct qr_kernels *k, int precision) {
     }
     CHECK(!wrong, "%s: %zu cells", k->name, wrong);
     free(x);
-    drop(&w);
+    work_free(&w);
 }
 
-/* The first layer's tables. A matrix of its own for each of 8 lanes is what apply does with it in
- * all; the rest are copies and sums. */
+/* Tables of the first layer. Applying a different matrix in each of 8 lanes is compared with
+ * `apply`; the rest are copies and sums. */
 static void tables(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
-    struct work w = make(precision);
+    struct work w = work_new(precision);
     size_t bytes = bytes_of(CELLS, precision);
     double *numbers = qr_xaligned(32 * QR_HALF_LANES * sizeof *numbers);
     for (size_t e = 0; e < 16; e++)
@@ -362,7 +362,7 @@ static void tables(const struct qr_kernels *k, const struct qr_kernels *portable
     void *x = copy_of(w.lambda, bytes), *y = copy_of(w.phi, bytes);
     struct qr_tile_target at;
     for (unsigned p = 0; p < BITS * BITS; p++) {
-        if (!place(p / BITS, p % BITS, 0, &at)) continue;
+        if (!make_target(p / BITS, p % BITS, 0, &at)) continue;
         memcpy(x, w.lambda, bytes);
         memcpy(y, w.phi, bytes);
         k->apply_half(w.phi, x, BITS, &at, numbers);
@@ -377,14 +377,14 @@ static void tables(const struct qr_kernels *k, const struct qr_kernels *portable
         k->apply_half(y, y, BITS, &at, numbers);
         for (size_t i = 0; i < CELLS; i++)
             right &= amplitude(x, precision, i, 7) == amplitude(y, precision, i, 7);
-        CHECK(right, "%s apply_half in place %u", k->name, p);
+        CHECK(right, "%s apply_half at position %u", k->name, p);
         memcpy(y, w.phi, bytes);
         portable->apply(y, BITS, &at, w.wide, true);
         k->apply_wide(w.phi, x, BITS, &at, w.wide);
         CHECK(memcmp(x, y, bytes) == 0, "%s apply_wide %u", k->name, p);
         memcpy(x, w.phi, bytes);
         k->apply_wide(x, x, BITS, &at, w.wide);
-        CHECK(memcmp(x, y, bytes) == 0, "%s apply_wide in place %u", k->name, p);
+        CHECK(memcmp(x, y, bytes) == 0, "%s apply_wide at position %u", k->name, p);
     }
     bool repeated = true;
     k->repeat(w.phi, x, CELLS);
@@ -406,13 +406,13 @@ static void tables(const struct qr_kernels *k, const struct qr_kernels *portable
     free(x);
     free(y);
     free(numbers);
-    drop(&w);
+    work_free(&w);
 }
 
-/* There and back, in an order of terms that is no table's. */
+/* In both directions, with terms in an order that no table has. */
 static void slices(const struct qr_kernels *k, int precision) {
     enum { TERMS = 8, STRIDE = 64 };
-    struct work w = make(precision);
+    struct work w = work_new(precision);
     void *there = random_cells(TERMS, precision), *back = random_cells(QR_LANES, precision),
          *x = qr_xaligned(bytes_of(CELLS, precision));
     double sums[2 * TERMS][QR_LANES];
@@ -438,16 +438,16 @@ static void slices(const struct qr_kernels *k, int precision) {
     free(there);
     free(back);
     free(x);
-    drop(&w);
+    work_free(&w);
 }
 
-/* Products of matrices, to the last bit what the header says: each number a product, then fused
- * multiply-adds in order. Both orders of a, all remainders of rows and columns. */
+/* Products of matrices are, to the last bit, what the header says: each number is a product, then
+ * fused multiply-adds in order. Both orders of a, all remainders of rows and columns. */
 static void products(const struct qr_kernels *k) {
     enum { MOST = 37 };
     double *a = qr_xaligned(MOST * MOST * 8), *b = qr_xaligned(MOST * MOST * 8),
            *c = qr_xaligned(MOST * MOST * 8);
-    for (size_t i = 0; i < MOST * MOST; i++) a[i] = uniform(), b[i] = uniform();
+    for (size_t i = 0; i < MOST * MOST; i++) a[i] = random_uniform(), b[i] = random_uniform();
     for (size_t n_i = 1; n_i <= 9; n_i += 2)
         for (size_t n_k = 1; n_k <= 5; n_k += 2)
             for (size_t n_j = 1; n_j <= MOST; n_j++)
@@ -462,7 +462,7 @@ static void products(const struct qr_kernels *k) {
                                 sum = fma(a[i * a_i + s * a_k], b[s * row + j], sum);
                             wrong += c[i * row + j] != sum;
                         }
-                    CHECK(!wrong, "%s: %zu x %zu x %zu: %zu numbers", k->name, n_i, n_k, n_j,
+                    CHECK(!wrong, "%s: %zu x %zu x %zu: %zu wrong numbers", k->name, n_i, n_k, n_j,
                           wrong);
                 }
     free(a);
@@ -475,8 +475,10 @@ static void products_of_lanes(const struct qr_kernels *k) {
     double(*x)[QR_LANES] = qr_xaligned(N_I * N_S * sizeof *x),
     (*y)[QR_LANES] = qr_xaligned(N_O * N_S * sizeof *y),
     (*out)[QR_LANES] = qr_xaligned(N_I * N_O * sizeof *out);
-    for (size_t i = 0; i < N_I * N_S * QR_LANES; i++) x[i / QR_LANES][i % QR_LANES] = uniform();
-    for (size_t i = 0; i < N_O * N_S * QR_LANES; i++) y[i / QR_LANES][i % QR_LANES] = uniform();
+    for (size_t i = 0; i < N_I * N_S * QR_LANES; i++)
+        x[i / QR_LANES][i % QR_LANES] = random_uniform();
+    for (size_t i = 0; i < N_O * N_S * QR_LANES; i++)
+        y[i / QR_LANES][i % QR_LANES] = random_uniform();
     for (int turned = 0; turned < 4; turned++)
         for (int add = 0; add < 2; add++) {
             size_t x_i = turned & 1 ? 1 : N_S, x_s = turned & 1 ? N_I : 1,
@@ -493,7 +495,7 @@ static void products_of_lanes(const struct qr_kernels *k) {
                             sum = fma(x[i * x_i + s * x_s][l], y[o * y_o + s * y_s][l], sum);
                         wrong += out[i * N_O + o][l] != sum;
                     }
-            CHECK(!wrong, "%s: order %d, add %d: %zu numbers", k->name, turned, add, wrong);
+            CHECK(!wrong, "%s: order %d, add %d: %zu wrong numbers", k->name, turned, add, wrong);
         }
     free(x);
     free(y);
@@ -502,7 +504,7 @@ static void products_of_lanes(const struct qr_kernels *k) {
 
 /* ---- gates with structure ---- */
 
-/* Positions of cells: any that are affine. NULL: in order. */
+/* Positions of cells: any affine map. NULL: in order. */
 static uint16_t affine[CELLS];
 static size_t position(const uint16_t *order, size_t i) { return order ? order[i] : i; }
 
@@ -510,7 +512,8 @@ static void set_affine(void) {
     uint16_t image[BITS];
     for (unsigned k = 0; k < BITS; k++) image[k] = (uint16_t)(1u << k);
     for (unsigned k = 0; k < 40; k++) {
-        unsigned a = (unsigned)(fabs(uniform()) * BITS), b = (unsigned)(fabs(uniform()) * BITS);
+        unsigned a = (unsigned)(fabs(random_uniform()) * BITS),
+                 b = (unsigned)(fabs(random_uniform()) * BITS);
         if (a != b) image[a] ^= image[b];
     }
     for (unsigned i = 0; i < CELLS; i++) {
@@ -519,15 +522,15 @@ static void set_affine(void) {
     }
 }
 
-/* Cells at their positions, and back. */
-static void *placed(const void *cells, size_t bytes, const uint16_t *order) {
+/* Moves cells to their positions, and back. */
+static void *cells_placed(const void *cells, size_t bytes, const uint16_t *order) {
     unsigned char *x = qr_xaligned(bytes);
     size_t each = bytes / CELLS;
     for (size_t i = 0; i < CELLS; i++)
         memcpy(x + position(order, i) * each, (const unsigned char *)cells + i * each, each);
     return x;
 }
-static void *taken(const void *cells, size_t bytes, const uint16_t *order) {
+static void *cells_taken(const void *cells, size_t bytes, const uint16_t *order) {
     unsigned char *x = qr_xaligned(bytes);
     size_t each = bytes / CELLS;
     for (size_t i = 0; i < CELLS; i++)
@@ -535,7 +538,7 @@ static void *taken(const void *cells, size_t bytes, const uint16_t *order) {
     return x;
 }
 
-/* The positions of the cells with bits of `bits` alone, relative to that of cell 0. */
+/* Positions of the cells with only bits of `bits`, relative to that of cell 0. */
 static struct qr_tile_positions positions(const uint16_t *order, uint64_t bits, uint16_t *ret) {
     struct qr_tile_positions p = {.at = ret, .origin = (uint16_t)position(order, 0)};
     uint64_t i = 0;
@@ -547,10 +550,10 @@ static uint16_t across(const uint16_t *order, unsigned bit) {
     return (uint16_t)(position(order, (size_t)1 << bit) ^ position(order, 0));
 }
 
-/* The lane's bits and four of the cell's change places. */
+/* The bits of a lane and four bits of a cell are exchanged. */
 static void transposes(const struct qr_kernels *k, int precision) {
     static const uint8_t swaps[][QR_LANE_BITS] = {{0, 1, 2, 3}, {6, 5, 4, 3}, {2, 6, 0, 5}};
-    struct work w = make(precision);
+    struct work w = work_new(precision);
     size_t bytes = bytes_of(CELLS, precision);
     for (unsigned variant = 0; variant < 2 * COUNT(swaps); variant++) {
         const uint16_t *order = variant & 1 ? affine : NULL;
@@ -581,20 +584,20 @@ static void transposes(const struct qr_kernels *k, int precision) {
         CHECK(memcmp(x, w.phi, bytes) == 0, "%s transpose %u twice", k->name, variant);
         free(x);
     }
-    drop(&w);
+    work_free(&w);
 }
 
-/* Of each form; real numbers in [-1, 1] beside a 1. */
+/* Numbers for each form: reals in [-1, 1] and a 1. */
 static void rotation_numbers(enum qr_rotation_form form, int precision,
                              double ret[QR_ROTATION_NUMBERS]) {
-    double length = 0, x = uniform();
+    double length = 0, x = random_uniform();
     if (!precision) x = (double)(float)x;
-    for (unsigned k = 0; k < 4; k++) ret[k] = uniform(), length += ret[k] * ret[k];
+    for (unsigned k = 0; k < 4; k++) ret[k] = random_uniform(), length += ret[k] * ret[k];
     for (unsigned k = 0; k < 4; k++) {
         ret[k] /= sqrt(length);
         if (!precision) ret[k] = (double)(float)ret[k];
     }
-    ret[4] = form == QR_ROTATION_REFLECTION || (!form && uniform() < 0) ? -1 : 1;
+    ret[4] = form == QR_ROTATION_REFLECTION || (!form && random_uniform() < 0) ? -1 : 1;
     if (form) memset(ret, 0, 4 * sizeof *ret);
     switch (form) {
     case QR_ROTATION_ANY: break;
@@ -607,9 +610,9 @@ static void rotation_numbers(enum qr_rotation_form form, int precision,
     CHECK(qr_rotation_form(ret) == form, "form %d", (int)form);
 }
 
-/* The cells of a one-qubit gate on a bit, by the header's formula. */
-static double complex turned(const void *cells, int precision, size_t i, size_t l, unsigned bit,
-                             const double a[QR_ROTATION_NUMBERS]) {
+/* A cell after a one-qubit gate on a bit, by the header's formula. */
+static double complex apply_to_cell(const void *cells, int precision, size_t i, size_t l,
+                                    unsigned bit, const double a[QR_ROTATION_NUMBERS]) {
     size_t set = (size_t)1 << bit;
     double complex x = amplitude(cells, precision, i & ~set, l),
                    y = amplitude(cells, precision, i | set, l), u = CMPLX(a[0], a[1]),
@@ -646,11 +649,11 @@ static void check_rotation_cross(const struct work *w, const struct qr_tile_qubi
 
 static void rotations(const struct qr_kernels *k, const struct qr_kernels *portable,
                       int precision) {
-    struct work w = make(precision);
+    struct work w = work_new(precision);
     size_t bytes = bytes_of(CELLS, precision);
     enum { FORMS = QR_ROTATION_X_B + 1, MIXED = 120, PAIRS = FORMS * FORMS * 2 };
     for (unsigned variant = 0; variant < MIXED + 2 * PAIRS; variant++) {
-        unsigned pair = variant - MIXED; /* of any forms that need one number, which have loops */
+        unsigned pair = variant - MIXED; /* of any two forms with one number, which have loops */
         const uint8_t bit[2] = {(uint8_t)(variant % BITS),
                                 (uint8_t)((variant + 1 + variant / BITS % 6) % BITS)};
         struct qr_tile_qubits at = {.n = (uint8_t)(1 + variant % 2),
@@ -673,8 +676,9 @@ static void rotations(const struct qr_kernels *k, const struct qr_kernels *porta
         }
         at.groups =
             positions(order, (CELLS - 1) & ~(UINT64_C(1) << bit[0] | UINT64_C(1) << bit[1]), room);
-        void *phi = placed(w.phi, bytes, order), *lambda = placed(w.lambda, bytes, order),
-             *x = copy_of(phi, bytes), *y = copy_of(phi, bytes), *z = copy_of(phi, bytes),
+        void *phi = cells_placed(w.phi, bytes, order),
+             *lambda = cells_placed(w.lambda, bytes, order), *x = copy_of(phi, bytes),
+             *y = copy_of(phi, bytes), *z = copy_of(phi, bytes),
              *l[2] = {copy_of(lambda, bytes), copy_of(lambda, bytes)};
         k->rotate(x, &at);
         portable->rotate(y, &at);
@@ -685,13 +689,12 @@ static void rotations(const struct qr_kernels *k, const struct qr_kernels *porta
             first.n = 1;
             portable->rotate(z, &first);
         }
-        void *before = taken(z, bytes, order), *after = taken(x, bytes, order);
+        void *before = cells_taken(z, bytes, order), *after = cells_taken(x, bytes, order);
         for (size_t i = 0; i < CELLS; i++)
             for (size_t lane = 0; lane < QR_LANES; lane++)
-                worst =
-                    fmax(worst,
-                         cabs(turned(before, precision, i, lane, bit[at.n - 1], numbers[at.n - 1]) -
-                              amplitude(after, precision, i, lane)));
+                worst = fmax(worst, cabs(apply_to_cell(before, precision, i, lane, bit[at.n - 1],
+                                                       numbers[at.n - 1]) -
+                                         amplitude(after, precision, i, lane)));
         CHECK(worst <= 2 * tolerance[precision], "%s turn %u: %.3g", k->name, variant, worst);
         memcpy(x, phi, bytes);
         memcpy(y, phi, bytes);
@@ -720,18 +723,18 @@ static void rotations(const struct qr_kernels *k, const struct qr_kernels *porta
         free(l[0]);
         free(l[1]);
     }
-    drop(&w);
+    work_free(&w);
 }
 
 static void phases(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
     enum { ROWS = CELLS / QR_PHASE_CELLS };
-    struct work w = make(precision);
+    struct work w = work_new(precision);
     size_t bytes = bytes_of(CELLS, precision);
     void *lanes = random_cells(ROWS, precision), *cells = random_cells(ROWS, precision),
          *inside = random_cells(QR_PHASE_CELLS, precision);
     for (unsigned variant = 0; variant < 16; variant++) {
         const uint16_t *order = variant & 8 ? affine : NULL;
-        size_t by = variant & 1 ? ROWS - 3 : 0; /* bit 1 of the row changes nothing */
+        size_t by = variant & 1 ? ROWS - 3 : 0; /* bit 1 of the row has no effect */
         bool some = variant & 2, back = variant & 4;
         void *x = copy_of(w.phi, bytes), *y = copy_of(w.phi, bytes),
              *l[2] = {copy_of(w.lambda, bytes), copy_of(w.lambda, bytes)};
@@ -766,24 +769,24 @@ static void phases(const struct qr_kernels *k, const struct qr_kernels *portable
     free(lanes);
     free(cells);
     free(inside);
-    drop(&w);
+    work_free(&w);
 }
 
 static bool is_rounded(const void *numbers, int precision, size_t i, double x) {
     return precision ? ((const double *)numbers)[i] == x : ((const float *)numbers)[i] == (float)x;
 }
 
-/* A product of complex numbers as C has it, every operation rounded, then rounded to E. */
+/* A product of complex numbers as in C, every operation rounded, then rounded to E. */
 static void phase_numbers(const struct qr_kernels *k, int precision) {
     enum { ROWS = 16, WIDTH = 2 * QR_PHASE_CELLS };
     struct qr_phase_cells cells[ROWS];
     double re[ROWS], im[ROWS];
     for (size_t x = 0; x < ROWS; x++) {
-        re[x] = uniform();
-        im[x] = uniform();
+        re[x] = random_uniform();
+        im[x] = random_uniform();
         for (size_t c = 0; c < QR_PHASE_CELLS; c++) {
-            cells[x].re[c] = uniform();
-            cells[x].im[c] = uniform();
+            cells[x].re[c] = random_uniform();
+            cells[x].im[c] = random_uniform();
         }
     }
     void *ret = qr_xaligned(ROWS * WIDTH * sizeof(double));
@@ -804,7 +807,7 @@ static void phase_numbers(const struct qr_kernels *k, int precision) {
 }
 
 static void parities(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
-    struct work w = make(precision);
+    struct work w = work_new(precision);
     size_t bytes = bytes_of(CELLS, precision);
     void *x = qr_xaligned(bytes), *y = qr_xaligned(bytes);
     for (unsigned variant = 2 * QR_PHASE_BITS; variant < 2 * BITS + 2; variant++) {
@@ -838,12 +841,12 @@ static void parities(const struct qr_kernels *k, const struct qr_kernels *portab
     }
     free(x);
     free(y);
-    drop(&w);
+    work_free(&w);
 }
 
 static void cycles(const struct qr_kernels *k, int precision) {
     static const uint16_t list[] = {3, 5 | QR_CYCLE_END, 7, 100, 1, 64 | QR_CYCLE_END};
-    struct work w = make(precision);
+    struct work w = work_new(precision);
     size_t bytes = bytes_of(CELLS, precision), each = bytes / CELLS, wrong = 0;
     unsigned char *x = copy_of(w.phi, bytes), *from = w.phi;
     size_t takes[CELLS];
@@ -856,7 +859,7 @@ static void cycles(const struct qr_kernels *k, int precision) {
     k->permute(x, list, COUNT(list), true);
     CHECK(memcmp(x, w.phi, bytes) == 0, "%s permute back", k->name);
     free(x);
-    drop(&w);
+    work_free(&w);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* Circuits with noise: the exact engines against whole density matrices, their derivatives against
- * finite differences of those; trajectories against the exact engines, within bounds that follow
+/* Circuits with noise: the exact engines against full density matrices, and their derivatives
+ * against finite differences; trajectories against the exact engines, within bounds that follow
  * from their spread; equal bits over tables. */
 #include "base/mem.h"
 #include "base/pool.h"
@@ -35,8 +35,8 @@ static struct noisy noisy_new(uint64_t seed, unsigned n, unsigned n_gates, unsig
     memset(p.wanted, 1, sizeof p.wanted);
     return p;
 }
-/* The same with measurements and gates that depend on them. Where seed is odd there is no noise,
- * and a bit is set once. */
+/* The same with measurements and gates that depend on them. With an odd seed there is no noise, and
+ * a bit is set once. */
 static struct noisy measuring_new(uint64_t seed, bool any_channel) {
     unsigned n = 1 + seed % 3, n_gates = 6 + seed % 9;
     struct noisy p = noisy_new(seed, n, n_gates, 4);
@@ -48,13 +48,14 @@ static struct noisy measuring_new(uint64_t seed, bool any_channel) {
     p.c = c;
     return p;
 }
-static void noisy_drop(struct noisy *p) {
+static void noisy_free(struct noisy *p) {
     qr_circuit_free(p->c);
     for (size_t r = 0; r < READOUTS; r++) qr_observable_fini(&p->obs[r]);
 }
 
-/* False: no such engine for the circuit. */
-static bool by(const struct noisy *p, struct qr_sim_options opt, uint64_t key, struct result *ret) {
+/* Returns false if the engine does not support the circuit. */
+static bool run_noisy(const struct noisy *p, struct qr_sim_options opt, uint64_t key,
+                      struct result *ret) {
     struct qr_sim_plan *plan;
     struct qr_sim_workspace *ws;
     struct qr_err err;
@@ -75,7 +76,7 @@ static bool by(const struct noisy *p, struct qr_sim_options opt, uint64_t key, s
     return true;
 }
 
-/* sum over samples and read-outs */
+/* Sum over samples and read-outs. */
 static double loss(const struct noisy *p, const double *theta, const double *x) {
     double z[READOUTS], sum = 0;
     for (size_t s = 0; s < p->n_samples; s++) {
@@ -86,10 +87,11 @@ static double loss(const struct noisy *p, const double *theta, const double *x) 
     return sum;
 }
 
-/* By differences of fourth order. Step 1e-3: an argument is at most 2 pi times a parameter, so
- * the fifth derivative is below (4 pi)^5 times the sum of the coefficients and scales, the error
- * below 1e-12 / 30 times that: 1e-8 for sums below 1; and rounding, 1e-16 / 1e-3. */
-static double slope(const struct noisy *p, double *at) {
+/* Derivative by differences of fourth order. Step 1e-3: an argument is at most 2 pi times a
+ * parameter, so the fifth derivative is below (4 pi)^5 times the sum of the coefficients and
+ * scales, the error below 1e-12 / 30 times that: 1e-8 for sums below 1; and rounding, 1e-16
+ * / 1e-3. */
+static double finite_difference(const struct noisy *p, double *at) {
     double h = 1e-3, v = *at, f[4];
     for (int i = 0; i < 4; i++) {
         *at = v + h * (i < 2 ? i - 2 : i - 1);
@@ -106,8 +108,8 @@ static double coefficients(const struct noisy *p) {
     return sum;
 }
 
-/* 100 operations of float64 in a row at most. */
-static void exact_engines(bool measuring) {
+/* At most 100 operations of float64 in a row. */
+static void test_exact_engines(bool measuring) {
     unsigned n_cones = 0, n_density = 0;
     double worst_z = 0, worst_grad = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -115,11 +117,12 @@ static void exact_engines(bool measuring) {
                                    : noisy_new(seed, 1 + seed % 4, 6 + seed % 9, 3 + seed % 6);
         unsigned n = p.c->n_qubits;
         double bound = 1e-13 * (1 + coefficients(&p)), grad[MOST], dx[NOISY_MAX_QUBITS * 2];
-        for (unsigned k = 0; k < p.c->n_params; k++) grad[k] = slope(&p, &p.theta[k]);
-        for (unsigned k = 0; k < 2 * n; k++) dx[k] = slope(&p, &p.x[k]);
+        for (unsigned k = 0; k < p.c->n_params; k++) grad[k] = finite_difference(&p, &p.theta[k]);
+        for (unsigned k = 0; k < 2 * n; k++) dx[k] = finite_difference(&p, &p.x[k]);
         for (int engine = 0; engine < 2; engine++) {
             struct result r;
-            if (!by(&p,
+            if (!run_noisy(
+                    &p,
                     (struct qr_sim_options){.precision = QR_DOUBLE,
                                             .isa = qr_isa_best(),
                                             .engine = engine ? QR_ENGINE_DENSITY : QR_ENGINE_CONES,
@@ -148,7 +151,7 @@ static void exact_engines(bool measuring) {
                 CHECK(fabs(r.dx[k] - dx[k]) <= large, "seed %d %s input %u: %g, not %g", (int)seed,
                       r.engine, k, r.dx[k], dx[k]);
         }
-        noisy_drop(&p);
+        noisy_free(&p);
     }
     /* Some circuits have no noise once their measurements are deferred. */
     CHECK(n_cones > 40 && n_density >= (measuring ? 40 : 60), "%u and %u", n_cones, n_density);
@@ -177,7 +180,7 @@ static void score(double exact, const double *values, double rounding, uint64_t 
 }
 
 /* The derivative of a rare outcome's probability p is up to 2 sqrt(p) times that of an angle, but
- * the REPEATS * EACH trajectories see it 3072 p times: their spread tells nothing before that is
+ * the REPEATS * EACH trajectories sample it 3072 p times: their spread is meaningless until that is
  * large. Known where the states between measurements are pure. */
 static bool has_rare_outcomes(const struct noisy *p) {
     bool rare = false;
@@ -186,7 +189,7 @@ static bool has_rare_outcomes(const struct noisy *p) {
     return rare;
 }
 
-static void trajectories(bool measuring) {
+static void test_trajectories(bool measuring) {
     double worst = 0, worst_grad = 0;
     unsigned n_tested = 0;
     for (uint64_t seed = 1; n_tested < (measuring ? 100 : 200); seed++) {
@@ -195,7 +198,7 @@ static void trajectories(bool measuring) {
         unsigned n = p.c->n_qubits;
         bool read_outs_alone = measuring && seed % 2 == 0;
         if (measuring && !read_outs_alone && has_rare_outcomes(&p)) {
-            noisy_drop(&p);
+            noisy_free(&p);
             continue;
         }
         n_tested++;
@@ -206,11 +209,11 @@ static void trajectories(bool measuring) {
                                      .method = QR_METHOD_EXACT,
                                      .wanted = p.wanted};
         double values[REPEATS], rounding = 1e-10 * (1 + coefficients(&p));
-        CHECK(by(&p, opt, 0, &exact));
+        CHECK(run_noisy(&p, opt, 0, &exact));
         opt.engine = QR_ENGINE_STATEVECTOR;
         opt.method = QR_METHOD_TRAJECTORIES;
         opt.n_trajectories = EACH;
-        for (uint64_t i = 0; i < REPEATS; i++) CHECK(by(&p, opt, seed * 1000 + i, &r[i]));
+        for (uint64_t i = 0; i < REPEATS; i++) CHECK(run_noisy(&p, opt, seed * 1000 + i, &r[i]));
         for (size_t k = 0; k < READOUTS * 2; k++) {
             for (int i = 0; i < REPEATS; i++) values[i] = r[i].z[k];
             score(exact.z[k], values, rounding, seed, "read-out", &worst);
@@ -223,7 +226,7 @@ static void trajectories(bool measuring) {
             for (int i = 0; i < REPEATS; i++) values[i] = r[i].dx[k];
             score(exact.dx[k], values, rounding, seed, "input", &worst_grad);
         }
-        noisy_drop(&p);
+        noisy_free(&p);
     }
     printf("trajectories%s: largest z-score %.2f, of derivatives %.2f\n",
            measuring ? " with measurements" : "", worst, worst_grad);
@@ -243,10 +246,10 @@ static void add(struct qr_circuit *c, enum qr_gate_kind kind, uint16_t a, uint16
     CHECK(qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
 }
 
-/* A qubit's state is teleported over n qubits, and turned by a weight and an input whatever the
- * first bit is. Each trajectory has the read-outs and derivatives of the qubit alone. At 13 qubits
- * lanes are qubits, and gates change places unless their bits forbid it. */
-static void teleportation(unsigned n) {
+/* A qubit's state is teleported over n qubits and rotated by a weight and an input for either value
+ * of the first bit. Each trajectory has the read-outs and derivatives of the qubit alone. At 13
+ * qubits lanes are qubits, and gates are reordered unless their bits forbid it. */
+static void test_teleportation(unsigned n) {
     const struct qr_gate_arg one = {QR_ARG_CONSTANT, 1, 0}, w = {QR_ARG_PARAMETER, 0.7, 0},
                              v = {QR_ARG_PARAMETER, 1, 1}, x = {QR_ARG_DATA, 1, 0};
     struct qr_err err;
@@ -294,8 +297,8 @@ static void teleportation(unsigned n) {
                                      .n_trajectories = 40,
                                      .method = whole ? QR_METHOD_TRAJECTORIES : QR_METHOD_AUTO,
                                      .wanted = p.wanted};
-        CHECK(by(&p, opt, n, &r[whole]));
-        noisy_drop(&p);
+        CHECK(run_noisy(&p, opt, n, &r[whole]));
+        noisy_free(&p);
     }
     double worst = 0;
     for (size_t k = 0; k < READOUTS * 2; k++) worst = fmax(worst, fabs(r[1].z[k] - r[0].z[k]));
@@ -305,9 +308,9 @@ static void teleportation(unsigned n) {
     CHECK(worst < 1e-12 && r[0].grad[1] != 0 && r[0].dx[1] != 0, "%u qubits: off %g", n, worst);
 }
 
-/* Qubit 12 is a lane, in state 1, and its measurement waits for other qubits; so must a gate on
- * qubit 0 that depends on the bit. */
-static void order_of_bits(void) {
+/* Qubit 12 is a lane, in state 1, and its measurement waits for other qubits; a gate on qubit 0
+ * that depends on the bit must wait too. */
+static void test_order_of_bits(void) {
     struct noisy p = {
         .c = qr_circuit_new(13, 0), .n_samples = 1, .theta = {1}, .direction = {1}, .scale = {1}};
     struct qr_channel m = {.info = qr_channel_info_of("Measure", 1)};
@@ -318,28 +321,28 @@ static void order_of_bits(void) {
                               .channel = qr_circuit_channel(p.c, &m)};
     struct qr_err err;
     struct result r;
-    (void)qr_circuit_param(p.c, "one"); /* gates without weights are in passes before */
+    (void)qr_circuit_param(p.c, "one"); /* gates without weights run in earlier passes */
     for (uint16_t q = 0; q < 13; q++)
         add(p.c, QR_GATE_X, q, 0, (struct qr_gate_arg){QR_ARG_PARAMETER, 1, 0}, -1, false);
-    for (uint16_t q = 0; q < 12; q += q < 10 ? 2 : 1) /* signs alone; qubit 12 is used last */
+    for (uint16_t q = 0; q < 12; q += q < 10 ? 2 : 1) /* only signs; qubit 12 is used last */
         add(p.c, QR_GATE_CZ, q, q + 1, (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0}, -1, false);
     CHECK(qr_circuit_add(p.c, &measure, &err) == QR_OK, "%s", err.msg);
     add(p.c, QR_GATE_X, 0, 0, (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0}, 0, true);
     for (size_t k = 0; k < READOUTS; k++)
         CHECK(qr_observable_parse(k ? "Z12" : "Z0", 13, &p.obs[k], &err) == QR_OK);
-    CHECK(by(&p,
-             (struct qr_sim_options){.precision = QR_DOUBLE,
-                                     .isa = qr_isa_best(),
-                                     .n_trajectories = 2,
-                                     .method = QR_METHOD_TRAJECTORIES},
-             0, &r));
+    CHECK(run_noisy(&p,
+                    (struct qr_sim_options){.precision = QR_DOUBLE,
+                                            .isa = qr_isa_best(),
+                                            .n_trajectories = 2,
+                                            .method = QR_METHOD_TRAJECTORIES},
+                    0, &r));
     CHECK(fabs(r.z[0] - 1) < 1e-12 && fabs(r.z[1] + 1) < 1e-12, "%g, %g", r.z[0], r.z[1]);
-    noisy_drop(&p);
+    noisy_free(&p);
 }
 
-/* Channels that depend on bits and have no exact equivalent: trajectories against whole density
+/* Channels that depend on bits and have no exact equivalent: trajectories against full density
  * matrices. */
-static void conditional_channels(void) {
+static void test_conditional_channels(void) {
     double worst = 0;
     for (uint64_t seed = 2; seed <= 40; seed += 2) {
         struct noisy p = measuring_new(seed, true);
@@ -349,18 +352,18 @@ static void conditional_channels(void) {
                                      .n_trajectories = EACH};
         struct result r[REPEATS];
         double exact[READOUTS], values[REPEATS];
-        for (uint64_t i = 0; i < REPEATS; i++) CHECK(by(&p, opt, seed * 1000 + i, &r[i]));
+        for (uint64_t i = 0; i < REPEATS; i++) CHECK(run_noisy(&p, opt, seed * 1000 + i, &r[i]));
         noisy_expectation(p.c, p.theta, p.x, p.obs, READOUTS, exact);
         for (size_t k = 0; k < READOUTS; k++) {
             for (int i = 0; i < REPEATS; i++) values[i] = r[i].z[k];
             score(exact[k], values, 1e-10 * (1 + coefficients(&p)), seed, "read-out", &worst);
         }
-        noisy_drop(&p);
+        noisy_free(&p);
     }
     printf("conditional channels: largest z-score %.2f\n", worst);
 }
 
-static double apart(const struct result *a, const struct result *b) {
+static double max_difference(const struct result *a, const struct result *b) {
     double worst = 0;
     for (size_t k = 0; k < READOUTS * 2; k++) worst = fmax(worst, fabs(a->z[k] - b->z[k]));
     for (size_t k = 0; k < MOST; k++) worst = fmax(worst, fabs(a->grad[k] - b->grad[k]));
@@ -368,8 +371,8 @@ static double apart(const struct result *a, const struct result *b) {
     return worst;
 }
 
-/* A plan by "auto" of a circuit whose gates depend on bits is exact, or has these trajectories. */
-static void automatic_method(void) {
+/* For a circuit whose gates depend on bits, "auto" is exact or has the same trajectories. */
+static void test_auto(void) {
     unsigned n_exact = 0, n_drawn = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         struct noisy p = measuring_new(seed, seed % 4 == 2);
@@ -378,17 +381,17 @@ static void automatic_method(void) {
         struct result chosen, drawn;
         double exact[READOUTS], rounding = 1e-10 * (1 + coefficients(&p));
         bool is_exact = true;
-        CHECK(by(&p, opt, seed, &chosen));
+        CHECK(run_noisy(&p, opt, seed, &chosen));
         opt.method = QR_METHOD_TRAJECTORIES;
-        CHECK(by(&p, opt, seed, &drawn));
+        CHECK(run_noisy(&p, opt, seed, &drawn));
         noisy_expectation(p.c, p.theta, p.x, p.obs, READOUTS, exact);
         for (size_t k = 0; k < READOUTS; k++)
             is_exact = is_exact && fabs(chosen.z[k] - exact[k]) <= rounding;
-        CHECK(is_exact || apart(&chosen, &drawn) == 0, "seed %llu: %s, neither exact nor drawn",
-              (unsigned long long)seed, chosen.engine);
+        CHECK(is_exact || max_difference(&chosen, &drawn) == 0,
+              "seed %llu: %s, neither exact nor drawn", (unsigned long long)seed, chosen.engine);
         n_exact += is_exact;
         n_drawn += !is_exact;
-        noisy_drop(&p);
+        noisy_free(&p);
     }
     CHECK(n_exact > 20 && n_drawn > 20, "%u exact, %u drawn", n_exact, n_drawn);
 }
@@ -418,8 +421,8 @@ static struct noisy wide_new(void) {
     return p;
 }
 
-/* Pauli errors and data on n qubits. flips: gates and errors permute basis states. alone: a channel
- * at the end that does nothing but act on the state, so that no trajectory shares its prefix. */
+/* Pauli errors and data on n qubits. flips: gates and errors permute basis states. alone: a final
+ * channel without effect prevents trajectories from sharing their prefix. */
 static struct noisy prefix_new(uint64_t seed, unsigned n, double p_error, bool flips, bool alone) {
     struct qr_err err;
     struct noisy p = {.c = qr_circuit_new(n, 1),
@@ -456,10 +459,11 @@ static struct noisy prefix_new(uint64_t seed, unsigned n, double p_error, bool f
     return p;
 }
 
-/* On 12 qubits, one tile, and on 16, several, trajectories continue the sweep without errors, and
- * those of the same draws do not. Few errors and many: all, some and no trajectories have some; 16
- * qubits, and 700 trajectories, have more of them than lambdas that wait. */
-static void shared_prefix(void) {
+/* On 12 qubits (one tile) and 16 (several), trajectories continue the sweep without errors, and
+ * give the same as trajectories with the same draws that do not. With few errors and many: all,
+ * some or no trajectories have some; 16 qubits, and 700 trajectories, have more of them than
+ * waiting lambdas. */
+static void test_shared_prefix(void) {
     static const double errors[] = {0, 0.002, 0.02, 0.3};
     double worst = 0;
     for (uint64_t seed = 1; seed <= 24; seed++) {
@@ -473,19 +477,19 @@ static void shared_prefix(void) {
                                          .n_trajectories = seed == 13 ? 700 : 1 + seed,
                                          .method = QR_METHOD_TRAJECTORIES,
                                          .wanted = p.wanted};
-            CHECK(by(&p, opt, seed, &r[alone]));
-            noisy_drop(&p);
+            CHECK(run_noisy(&p, opt, seed, &r[alone]));
+            noisy_free(&p);
         }
-        worst = fmax(worst, apart(&r[0], &r[1]));
+        worst = fmax(worst, max_difference(&r[0], &r[1]));
     }
     /* about 150 operations in a row, derivatives of at most 2 pi for each of a weight's gates */
     CHECK(worst < 150 * 4 * M_PI * 0x1p-53 * 4, "%.3g", worst);
     printf("trajectories that share their prefix: %.2g from those that do not\n", worst);
 }
 
-/* Where each trajectory is one basis state, its shots are equal, and means over shots are means
- * over trajectories. */
-static void shared_prefix_of_shots(void) {
+/* If each trajectory is one basis state, its shots are equal, and means over shots are means over
+ * trajectories. */
+static void test_shared_prefix_of_shots(void) {
     for (uint64_t seed = 1; seed <= 8; seed++) {
         struct result r[2];
         for (int shots = 0; shots < 2; shots++) {
@@ -497,17 +501,17 @@ static void shared_prefix_of_shots(void) {
                                          .shots = shots ? 80 : 0,
                                          .method = QR_METHOD_TRAJECTORIES,
                                          .wanted = p.wanted};
-            CHECK(by(&p, opt, seed, &r[shots]));
-            noisy_drop(&p);
+            CHECK(run_noisy(&p, opt, seed, &r[shots]));
+            noisy_free(&p);
         }
-        CHECK(apart(&r[0], &r[1]) < 1e-12, "seed %llu: %.3g", (unsigned long long)seed,
-              apart(&r[0], &r[1]));
+        CHECK(max_difference(&r[0], &r[1]) < 1e-12, "seed %llu: %.3g", (unsigned long long)seed,
+              max_difference(&r[0], &r[1]));
     }
 }
 
-/* Where lanes are qubits, matrices with errors are in single precision: the same trajectories as in
- * double precision, on 12 qubits. Derivatives of gates before an error and after it. */
-static void single_precision(struct noisy p, unsigned n_trajectories) {
+/* With lanes as qubits, matrices with errors are in single precision: the same trajectories as in
+ * double precision, on 12 qubits. Derivatives of gates before and after an error. */
+static void check_single_precision(struct noisy p, unsigned n_trajectories) {
     struct result r[2];
     for (int single = 0; single < 2; single++) {
         struct qr_sim_options opt = {.precision = single ? QR_SINGLE : QR_DOUBLE,
@@ -515,16 +519,16 @@ static void single_precision(struct noisy p, unsigned n_trajectories) {
                                      .engine = QR_ENGINE_STATEVECTOR,
                                      .n_trajectories = n_trajectories,
                                      .method = QR_METHOD_TRAJECTORIES};
-        CHECK(by(&p, opt, 3, &r[single]));
+        CHECK(run_noisy(&p, opt, 3, &r[single]));
     }
     double worst = 0;
     for (size_t k = 0; k < READOUTS; k++) worst = fmax(worst, fabs(r[1].z[k] - r[0].z[k]));
     for (size_t k = 0; k < MOST; k++) worst = fmax(worst, fabs(r[1].grad[k] - r[0].grad[k]));
-    /* 4 gates at a place, each with numbers and sums of 2^-24 in a norm of 1, times the operators'
-     * norm of 3.5; a weight has two places */
+    /* 4 gates at a position, each with numbers and sums of 2^-24 in a norm of 1, times the
+     * operators' norm of 3.5; a weight has two positions. */
     CHECK(worst <= 2 * 3.5 * 4 * GATES * 0x1p-24, "%.3g", worst);
     printf("12 qubits with errors: single precision %.2g from double\n", worst);
-    noisy_drop(&p);
+    noisy_free(&p);
 }
 
 enum { SHOTS = 37 };
@@ -534,8 +538,8 @@ struct shared_results {
 };
 
 /* alone: the second forward sweep runs on one thread. */
-static void shared_by(struct noisy *p, const struct qr_sim_options *opt, struct qr_pool *pool,
-                      bool alone, struct shared_results *ret) {
+static void run_shared(struct noisy *p, const struct qr_sim_options *opt, struct qr_pool *pool,
+                       bool alone, struct shared_results *ret) {
     struct qr_sim_plan *plan;
     struct qr_sim_workspace *ws;
     struct qr_err err;
@@ -545,7 +549,7 @@ static void shared_by(struct noisy *p, const struct qr_sim_options *opt, struct 
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
     qr_sim_bind(b, p->theta, NULL);
     CHECK(qr_sim_workspace_new(plan, 2, &ws, &err) == QR_OK, "%s", err.msg);
-    for (uint64_t key = 4; key <= 5; key++) { /* nothing of the first is left */
+    for (uint64_t key = 4; key <= 5; key++) { /* the second key must not see the first one's data */
         qr_sim_set_draw(ws, &(struct qr_sim_draw){.key = key});
         qr_sim_forward_for_gradient(b, ws, key == 5 && alone ? NULL : pool, p->x, p->c->n_columns,
                                     p->n_samples, NULL, ret->r[0].z);
@@ -565,9 +569,9 @@ static void shared_by(struct noisy *p, const struct qr_sim_options *opt, struct 
     qr_sim_plan_free(plan);
 }
 
-/* Groups of trajectories on three threads, in any order: the bits of one thread; a second backward
- * sweep gives the same, also by another number of threads. */
-static void shared_by_threads(void) {
+/* Groups of trajectories on three threads, in any order, give the bits of one thread; so does a
+ * second backward sweep, also with another number of threads. */
+static void test_threads(void) {
     struct qr_pool *pool = qr_pool_new(3);
     for (uint64_t seed = 1; seed <= 60; seed++) {
         struct noisy p = seed % 3 == 2 ? measuring_new(2 * seed, false)
@@ -582,18 +586,18 @@ static void shared_by_threads(void) {
                                      .shots = seed % 4 < 2 ? SHOTS : 0,
                                      .wanted = p.wanted};
         struct shared_results by[2];
-        for (int i = 0; i < 2; i++) shared_by(&p, &opt, i ? pool : NULL, seed % 5 == 0, &by[i]);
+        for (int i = 0; i < 2; i++) run_shared(&p, &opt, i ? pool : NULL, seed % 5 == 0, &by[i]);
         CHECK(memcmp(&by[0].r[0], &by[0].r[1], sizeof by[0].r[0]) == 0, "seed %llu: second sweep",
               (unsigned long long)seed);
         CHECK(memcmp(&by[0], &by[1], sizeof by[0]) == 0, "seed %llu: on three threads",
               (unsigned long long)seed);
-        noisy_drop(&p);
+        noisy_free(&p);
     }
     qr_pool_free(pool);
 }
 
-/* Read-out errors: each term's Paulis are turned to Z, and the probabilities of the bits pass
- * through each qubit's matrix of errors. */
+/* Read-out errors: each term's Paulis are rotated to Z, and the probabilities of the bits pass
+ * through each qubit's error matrix. */
 static double read_with_errors(const struct qr_circuit *c, const double *theta,
                                const struct qr_observable *o, const double (*errors)[2]) {
     unsigned n = c->n_qubits, dim = 1u << n;
@@ -634,7 +638,7 @@ static double read_with_errors(const struct qr_circuit *c, const double *theta,
 }
 
 /* With shots, derivatives by adjoints are those of the expectation values with errors. */
-static void readout_errors_of_shots(void) {
+static void test_readout_errors_of_shots(void) {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct noisy p = noisy_new(seed, 3, 1, 1);
         struct result r[2];
@@ -643,21 +647,21 @@ static void readout_errors_of_shots(void) {
         p.c->readout_errors = qr_xcalloc(3, sizeof *p.c->readout_errors);
         ref_random_numbers(seed + 5, 6, 0, 0.4, &p.c->readout_errors[0][0]);
         for (int shots = 0; shots < 2; shots++)
-            CHECK(by(&p,
-                     (struct qr_sim_options){.precision = QR_DOUBLE,
-                                             .isa = qr_isa_best(),
-                                             .engine = QR_ENGINE_STATEVECTOR,
-                                             .shots = shots ? 10 : 0,
-                                             .wanted = p.wanted},
-                     seed, &r[shots]));
+            CHECK(run_noisy(&p,
+                            (struct qr_sim_options){.precision = QR_DOUBLE,
+                                                    .isa = qr_isa_best(),
+                                                    .engine = QR_ENGINE_STATEVECTOR,
+                                                    .shots = shots ? 10 : 0,
+                                                    .wanted = p.wanted},
+                            seed, &r[shots]));
         memcpy(r[1].z, r[0].z, sizeof r[0].z);
-        CHECK(apart(&r[0], &r[1]) == 0, "seed %llu: derivatives %.3g off", (unsigned long long)seed,
-              apart(&r[0], &r[1]));
-        noisy_drop(&p);
+        CHECK(max_difference(&r[0], &r[1]) == 0, "seed %llu: derivatives %.3g off",
+              (unsigned long long)seed, max_difference(&r[0], &r[1]));
+        noisy_free(&p);
     }
 }
 
-static void readout_errors(void) {
+static void test_readout_errors(void) {
     static const char *const texts[READOUTS] = {"0.5*X0 Z1 - Y2 + 0.25*Z0 Z1 Z2", "Y0 X1 + 2 + Z2"};
     struct noisy p = {.c = noisy_random_circuit(77, 3, 14, 4), .n_samples = 1};
     struct qr_err err;
@@ -674,24 +678,25 @@ static void readout_errors(void) {
     for (unsigned q = 0; q < 3; q++)
         p.c->readout_errors[q][0] = 0.02 + 0.1 * q, p.c->readout_errors[q][1] = 0.3 - 0.14 * q;
     for (int engine = 0; engine < 2; engine++) {
-        CHECK(by(&p,
-                 (struct qr_sim_options){.precision = QR_DOUBLE,
-                                         .isa = qr_isa_best(),
-                                         .engine = engine ? QR_ENGINE_DENSITY : QR_ENGINE_CONES},
-                 0, &r));
+        CHECK(run_noisy(
+            &p,
+            (struct qr_sim_options){.precision = QR_DOUBLE,
+                                    .isa = qr_isa_best(),
+                                    .engine = engine ? QR_ENGINE_DENSITY : QR_ENGINE_CONES},
+            0, &r));
         for (size_t k = 0; k < READOUTS; k++) {
             double z =
                 read_with_errors(p.c, p.theta, &p.obs[k], (const double(*)[2])p.c->readout_errors);
             CHECK(fabs(r.z[k] - z) < 1e-13, "%s: %g, not %g", texts[k], r.z[k], z);
         }
     }
-    noisy_drop(&p);
+    noisy_free(&p);
 }
 
 /* The parameter-shift rule gives the derivatives of the adjoint method: sums of at most 100 pairs
- * of values that are 1e-14 off, times pi / 2 and scales of at most 2. With noise and shots, its
+ * of values with errors of 1e-14, times pi / 2 and scales of at most 2. With noise and shots its
  * mean does. */
-static void parameter_shift(void) {
+static void test_parameter_shift(void) {
     unsigned n_tested = 0;
     double worst = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -707,9 +712,9 @@ static void parameter_shift(void) {
         memset(p.wanted, 1, sizeof p.wanted);
         struct qr_sim_options opt = {
             .precision = QR_DOUBLE, .isa = qr_isa_best(), .wanted = p.wanted};
-        CHECK(by(&p, opt, 0, &r[0]));
+        CHECK(run_noisy(&p, opt, 0, &r[0]));
         opt.parameter_shift = true;
-        if (by(&p, opt, 0, &r[1])) {
+        if (run_noisy(&p, opt, 0, &r[1])) {
             double bound = 1e-11 * (1 + coefficients(&p));
             n_tested++;
             for (unsigned k = 0; k < p.c->n_params; k++) {
@@ -722,14 +727,14 @@ static void parameter_shift(void) {
                 CHECK(fabs(r[1].dx[k] - r[0].dx[k]) < bound, "seed %d input %u: %g, not %g",
                       (int)seed, k, r[1].dx[k], r[0].dx[k]);
         }
-        noisy_drop(&p);
+        noisy_free(&p);
     }
     CHECK(n_tested > 20, "%u", n_tested);
     printf("parameter-shift: %u circuits, largest difference %.2g\n", n_tested, worst);
 }
 
-/* z-scores of its estimates with shots and trajectories, as above. */
-static void sampled_shift(void) {
+/* z-scores of parameter-shift estimates with shots and trajectories, as above. */
+static void test_sampled_shift(void) {
     double worst = 0;
     for (uint64_t seed = 1; seed <= 12; seed++) {
         static const char text[] = "0.5*X0 Z1 - Y1 + Z0";
@@ -763,38 +768,38 @@ static void sampled_shift(void) {
             .precision = QR_DOUBLE, .isa = qr_isa_best(), .wanted = p.wanted};
         struct result exact, r[REPEATS];
         double values[REPEATS];
-        CHECK(by(&p, opt, 0, &exact));
+        CHECK(run_noisy(&p, opt, 0, &exact));
         opt.parameter_shift = true;
         opt.shots = 100;
         opt.n_trajectories = 50;
-        for (uint64_t i = 0; i < REPEATS; i++) CHECK(by(&p, opt, seed * 1000 + i, &r[i]));
+        for (uint64_t i = 0; i < REPEATS; i++) CHECK(run_noisy(&p, opt, seed * 1000 + i, &r[i]));
         for (unsigned k = 0; k < 6; k++) {
             for (int i = 0; i < REPEATS; i++) values[i] = k < 5 ? r[i].grad[k] : r[i].dx[0];
             score(k < 5 ? exact.grad[k] : exact.dx[0], values, 1e-12, seed, "shift", &worst);
         }
-        noisy_drop(&p);
+        noisy_free(&p);
     }
     printf("parameter-shift with shots: largest z-score %.2f\n", worst);
 }
 
 int main(void) {
-    parameter_shift();
-    sampled_shift();
-    readout_errors();
-    readout_errors_of_shots();
-    exact_engines(false);
-    exact_engines(true);
-    trajectories(false);
-    trajectories(true);
-    conditional_channels();
-    automatic_method();
-    shared_prefix();
-    shared_prefix_of_shots();
-    single_precision(wide_new(), 8);
-    single_precision(prefix_new(3, 12, 0.02, false, false), 64);
-    shared_by_threads();
-    teleportation(5);
-    teleportation(13);
-    order_of_bits();
+    test_parameter_shift();
+    test_sampled_shift();
+    test_readout_errors();
+    test_readout_errors_of_shots();
+    test_exact_engines(false);
+    test_exact_engines(true);
+    test_trajectories(false);
+    test_trajectories(true);
+    test_conditional_channels();
+    test_auto();
+    test_shared_prefix();
+    test_shared_prefix_of_shots();
+    check_single_precision(wide_new(), 8);
+    check_single_precision(prefix_new(3, 12, 0.02, false, false), 64);
+    test_threads();
+    test_teleportation(5);
+    test_teleportation(13);
+    test_order_of_bits();
     return t_end();
 }

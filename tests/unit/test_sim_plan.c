@@ -1,11 +1,9 @@
-/* A plan's report against what runs: operations that kernels carry out, bytes that they touch,
- * memory that is allocated, and its words.
- *
- * This program has a portable table of its own, in the library's place: the kernels' template over
- * a scalar that counts, so that all the engines do is counted, in the amplitudes' precision and in
- * the tail's. A call's operations must be those of its shape; their sum those of the report. Above
- * 12 qubits counting each operation would take minutes: there the calls' shapes are summed, and the
- * machine's fastest table computes. */
+/* A plan's report against its execution: operations of the kernels, bytes that they touch, memory
+ * that is allocated, and its text. This program replaces the library's portable table by one of its
+ * own: the kernels' template over a scalar that counts, so that all operations of the engines are
+ * counted, in the amplitudes' precision and in the tail's. A call's operations must be those of its
+ * shape, and their sum those of the report. Above 12 qubits counting each operation would take
+ * minutes: there the calls' shapes are summed, and the machine's fastest table computes. */
 #include "sim/cones/cones_impl.h"
 #include "sim/report/report_build.h"
 #include "sim/sim.h"
@@ -17,7 +15,7 @@
 
 #include <math.h>
 
-/* ---- allocations that stay: by base/mem.h's functions ---- */
+/* ---- lasting allocations, by base/mem.h's functions ---- */
 
 static size_t allocated;
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
@@ -27,7 +25,7 @@ enum { ALLOCATIONS_SEEN = 1, RECENT = 64 };
 static struct {
     void *p;
     size_t n;
-} recent[RECENT]; /* from calloc: some are given back at once */
+} recent[RECENT]; /* from calloc: some are freed at once */
 static size_t n_recent;
 void *__libc_calloc(size_t count, size_t n);
 void *__libc_memalign(size_t align, size_t n);
@@ -54,12 +52,12 @@ __attribute__((visibility("default"))) void free(void *p) {
 }
 #endif
 
-/* ---- a plan and what it does ---- */
+/* ---- a plan and its execution ---- */
 
 static size_t n_cases;
-static const uint8_t *inputs; /* derivatives by these inputs too, or NULL */
+static const uint8_t *inputs; /* inputs whose derivatives are computed too, or NULL */
 
-/* Bytes of everything are exact; of operations the counted ones too, where the kernels count. */
+/* All byte counts are exact; operation counts too, where the kernels count. */
 static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_precision precision,
                        bool known, bool count, const char *wanted) {
     struct qr_err err;
@@ -84,19 +82,20 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
                                  : sizeof(struct qr_statevector_workspace),
            said = qr_sim_bytes_per_thread(plan, p->n_samples) + heads;
     CHECK(!ALLOCATIONS_SEEN || said == allocated,
-          "n %u %s: a workspace takes %zu bytes, the plan says %zu", n, plan->why, allocated, said);
+          "n %u %s: a workspace takes %zu bytes, the plan reports %zu", n, plan->why, allocated,
+          said);
     allocated = 0;
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
     heads =
         sizeof *b + (plan->stream ? sizeof *b->stream : 0) + (plan->cones ? sizeof *b->cones : 0);
     said = qr_sim_bound_bytes(plan) + heads;
     CHECK(!ALLOCATIONS_SEEN || said == allocated,
-          "n %u %s: numbers of a step take %zu bytes, the plan says %zu", n, plan->why, allocated,
-          said);
+          "n %u %s: numbers of a step take %zu bytes, the plan reports %zu", n, plan->why,
+          allocated, said);
 
     struct qr_sim_report *r = qr_sim_report_new(
         plan, &(struct qr_sim_report_options){.n_samples = p->n_samples, .head_known = known});
-    double flop[3] = {0}, bytes[3] = {0}; /* by when */
+    double flop[3] = {0}, bytes[3] = {0}; /* by stage of execution */
     for (size_t i = 0; i < r->n_stages; i++) {
         flop[r->stages[i].when] += r->stages[i].flop;
         bytes[r->stages[i].when] += r->stages[i].bytes;
@@ -107,7 +106,7 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
     sum_operations = sum_bytes = wrong_calls = 0;
     qr_sim_bind(b, p->theta, NULL);
     CHECK(2 * sum_operations == flop[QR_EACH_STEP] && sum_bytes == bytes[QR_EACH_STEP],
-          "n %u: a bind takes %.17g flop, %.17g bytes; the plan says %.17g, %.17g", n,
+          "n %u: a bind takes %.17g flop, %.17g bytes; the plan reports %.17g, %.17g", n,
           2 * sum_operations, sum_bytes, flop[QR_EACH_STEP], bytes[QR_EACH_STEP]);
     for (int again = 0; again < 2; again++) {
         double want_flop = flop[QR_EACH_MICRO_BATCH] + (again ? 0 : flop[QR_ONCE]),
@@ -118,15 +117,15 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
                                     known ? p->direction : NULL, z);
         CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad, dx));
         CHECK(fabs(2 * sum_operations - want_flop) <= 1e-9 * want_flop,
-              "n %u %s: %.17g flop by the calls' shapes, the plan says %.17g", n, plan->why,
+              "n %u %s: %.17g flop by the calls' shapes, the plan reports %.17g", n, plan->why,
               2 * sum_operations, want_flop);
         CHECK(fabs(sum_bytes - want_bytes) <= 1e-9 * want_bytes,
-              "n %u %s: %.17g bytes, the plan says %.17g", n, plan->why, sum_bytes, want_bytes);
+              "n %u %s: %.17g bytes, the plan reports %.17g", n, plan->why, sum_bytes, want_bytes);
         CHECK(!count || fabs(2 * (double)(operations - before) - want_flop) <= 1e-9 * want_flop,
-              "n %u %s: counted %.17g flop, the plan says %.17g", n, plan->why,
+              "n %u %s: counted %.17g flop, the plan reports %.17g", n, plan->why,
               2 * (double)(operations - before), want_flop);
     }
-    CHECK(!wrong_calls, "n %u: %u calls of kernels did other operations than their shapes say", n,
+    CHECK(!wrong_calls, "n %u: %u calls of kernels did other operations than their shapes imply", n,
           wrong_calls);
     n_cases++;
     qr_sim_report_free(r);
@@ -135,7 +134,7 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
     qr_sim_plan_free(plan);
 }
 
-/* The same direction for all samples, told before or not; each its own. */
+/* With a direction for each sample, then with one for all samples that is known in advance. */
 static void check_orders(struct problem *p, enum qr_engine engine, enum qr_precision precision,
                          bool count, const char *wanted) {
     check_plan(p, engine, precision, false, count, wanted);
@@ -151,7 +150,7 @@ static void check_streaming(unsigned n, unsigned stages, enum kind kind, size_t 
     drop(&p);
 }
 
-/* Every sample's angles are its own, so no two items are equal: the report's figures are exact. */
+/* Every sample has different angles, so no two items are equal: the report's figures are exact. */
 static void check_cones(unsigned n, unsigned stages, enum kind kind, size_t samples,
                         enum qr_precision precision) {
     struct problem p = case_of(n, stages, kind, samples);
@@ -165,8 +164,8 @@ static void check_statevector(unsigned n, unsigned stages, size_t samples, bool 
     drop(&p);
 }
 
-/* Gates of all kinds, with controls; a read-out of a few terms, and one of many that turn the same
- * qubits. */
+/* Gates of all kinds, with controls; a read-out of a few terms, and one of many terms that flip the
+ * same qubits. */
 static void check_random(unsigned n, uint64_t seed, size_t samples) {
     struct problem p = {
         .c = ref_random_circuit(seed, n, 40 + 2 * n), .n_obs = 2, .n_samples = samples};
@@ -181,10 +180,10 @@ static void check_random(unsigned n, uint64_t seed, size_t samples) {
     drop(&p);
 }
 
-/* ---- words, and the reason for an engine ---- */
+/* ---- text, and the reason for an engine ---- */
 
-static void check_words(const struct problem *p, enum qr_engine engine, const char *const *says,
-                        size_t n_says) {
+static void check_words(const struct problem *p, enum qr_engine engine, const char *const *want,
+                        size_t n_want) {
     struct qr_sim_options opt = {
         .precision = QR_SINGLE, .isa = QR_ISA_PORTABLE, .engine = engine, .wanted = inputs};
     struct qr_sim_plan *plan = NULL;
@@ -194,13 +193,13 @@ static void check_words(const struct problem *p, enum qr_engine engine, const ch
     struct qr_sim_report *r =
         qr_sim_report_new(plan, &(struct qr_sim_report_options){.n_samples = 1});
     qr_sim_report_text(r, true, &text);
-    for (const char *c = qr_buf_string(&text); *c; c++) /* as if lines were as long as they like */
+    for (const char *c = qr_buf_string(&text); *c; c++) /* join wrapped lines */
         if (*c != '\n') qr_buf_printf(&flat, "%c", *c);
         else if (strncmp(c + 1, "            ", 12) == 0) c += 12, qr_buf_puts(&flat, " ");
         else qr_buf_puts(&flat, "\n");
-    for (size_t i = 0; i < n_says; i++)
-        CHECK(strstr(qr_buf_string(&flat), says[i]), "n %u: no \"%s\" in\n%s", p->c->n_qubits,
-              says[i], qr_buf_string(&flat));
+    for (size_t i = 0; i < n_want; i++)
+        CHECK(strstr(qr_buf_string(&flat), want[i]), "n %u: no \"%s\" in\n%s", p->c->n_qubits,
+              want[i], qr_buf_string(&flat));
     qr_buf_free(&text);
     qr_buf_free(&flat);
     qr_sim_report_free(r);
@@ -208,14 +207,14 @@ static void check_words(const struct problem *p, enum qr_engine engine, const ch
 }
 
 static void check_case(unsigned n, unsigned stages, enum kind kind, enum qr_engine engine,
-                       const char *const *says, size_t n_says) {
+                       const char *const *want, size_t n_want) {
     struct problem p = case_of(n, stages, kind, 1);
-    check_words(&p, engine, says, n_says);
+    check_words(&p, engine, want, n_want);
     drop(&p);
 }
 
-/* A gate more at the end of a QCNN. */
-static void check_refused(unsigned n, const struct qr_gate *more, const char *reason) {
+/* A QCNN with one more gate at its end. */
+static void check_rejected(unsigned n, const struct qr_gate *more, const char *reason) {
     struct problem p = case_of(n, 0, LAST, 1);
     struct qr_err err;
     CHECK(qr_circuit_add(p.c, more, &err) == QR_OK, "%s", err.msg);
@@ -256,16 +255,16 @@ static void check_texts(void) {
                                  .n_args = 1,
                                  .targets = {8},
                                  .args = {{QR_ARG_DATA, 1, 0}}};
-    check_refused(9, &data, "(X) uses data after the preparation");
+    check_rejected(9, &data, "(X) uses data after the preparation");
     const struct qr_gate onto_a_source = {.kind = QR_GATE_ZZ,
                                           .n_targets = 2,
                                           .n_args = 1,
                                           .targets = {0, 11},
                                           .args = {{QR_ARG_CONSTANT, 0.3, 0}}};
-    check_refused(12, &onto_a_source, "after 0 layers there is no pool");
+    check_rejected(12, &onto_a_source, "after 0 layers there is no pool");
 }
 
-/* Plans of which all inputs are wanted, or one in two. */
+/* Plans with derivatives by all inputs, or by every second one. */
 static void check_inputs(unsigned top) {
     uint8_t some[MAX_COLUMNS];
     inputs = some;
@@ -290,8 +289,7 @@ static void check_inputs(unsigned top) {
     inputs = NULL;
 }
 
-/* Streaming memory is O(2^(n/2)). 32 qubits with as many threads as there are processors here, up
- * to four. */
+/* Streaming memory is O(2^(n/2)). 32 qubits with as many threads as there are CPUs, up to four. */
 static void check_memory(void) {
     size_t last = 0;
     for (unsigned n = 12; n <= 36; n++) {
@@ -312,8 +310,8 @@ static void check_memory(void) {
     }
 }
 
-/* The statevector engine: two state vectors and 5 % for two threads, in a circuit of ten layers
- * whose angles all are parameters. */
+/* The statevector engine takes two state vectors and 5 % for two threads, in a circuit of ten
+ * layers whose angles are all parameters. */
 static void check_state_memory(void) {
     const unsigned n = 20;
     struct qr_circuit *c = qr_circuit_new(n, 0);

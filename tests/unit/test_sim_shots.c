@@ -1,6 +1,6 @@
-/* Bit strings drawn from states: their frequencies against the diagonal of whole density matrices,
- * with and without noise and read-out errors; strings and measured bits together; read-outs as
- * means over shots; the same strings alone and beside other samples, and in both precisions. */
+/* Bit strings drawn from states: their frequencies against the diagonal of full density matrices,
+ * with and without noise and read-out errors; strings together with measured bits; read-outs as
+ * means over shots; the same strings alone, with other samples, and in both precisions. */
 #include "base/mem.h"
 #include "sim/sim.h"
 #include "tests/ref/dense.h"
@@ -31,7 +31,7 @@ static struct sampled sampled_new(uint64_t seed, bool noisy) {
     return p;
 }
 
-/* Samples first .. first + n - 1 of p; their numbers are those of their data. */
+/* Samples first .. first + n - 1 of p, whose draws depend only on their data. */
 static void strings_of(const struct sampled *p, struct qr_sim_options opt, size_t first, size_t n,
                        uint64_t *ret, uint64_t *ret_bits) {
     static const uint32_t numbers[] = {7, 5, 9};
@@ -66,8 +66,8 @@ static void expected_of(const struct sampled *p, size_t sample, double *ret) {
         }
 }
 
-/* Chi-square with the strings of less than five expected together; its cube root is nearly normal
- * (Wilson and Hilferty). 5.5 standard deviations: once in 10^7. */
+/* Chi-square, with the strings of less than five expected counts merged; its cube root is nearly
+ * normal (Wilson and Hilferty). 5.5 standard deviations: once in 10^7. */
 static double chi_square(const uint64_t *strings, const double *expected, unsigned dim) {
     unsigned counts[1 << NOISY_MAX_QUBITS] = {0};
     double sum = 0, rare = 0, rare_count = 0;
@@ -93,7 +93,7 @@ static double chi_square(const uint64_t *strings, const double *expected, unsign
     return (cbrt(sum / freedom) - (1 - 2.0 / (9 * freedom))) / sqrt(2.0 / (9 * freedom));
 }
 
-static void frequencies(bool noisy) {
+static void test_frequencies(bool noisy) {
     static uint64_t all[3 * SHOTS], one[SHOTS], wide[3 * SHOTS];
     double worst = 0;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -120,9 +120,9 @@ static void frequencies(bool noisy) {
     printf("chi-square%s: at most %.1f standard deviations\n", noisy ? " with noise" : "", worst);
 }
 
-/* Strings and measured bits together: with qubits in place of bits where that costs less, and by
+/* Strings together with measured bits: with qubits in place of bits where that costs less, and by
  * trajectories. */
-static void measured_bits(void) {
+static void test_measured_bits(void) {
     static uint64_t strings[3 * SHOTS], bits[3 * SHOTS];
     double worst = 0;
     unsigned n_deferred = 0;
@@ -163,7 +163,7 @@ static void measured_bits(void) {
 
 /* Means over shots against exact read-outs: each string gives -1 or 1 for a term, so the standard
  * error of a read-out is at most the sum of |coefficients| / sqrt(shots). Six of these. */
-static void means(void) {
+static void test_means(void) {
     static const char *const texts[] = {"Z0", "0.5*X0 Y1 - Z1 + 0.25", "X0 + Y1 + Z0 Z1"};
     static const double sums[] = {1, 1.5, 3};
     for (uint64_t seed = 1; seed <= 24; seed++) {
@@ -201,9 +201,9 @@ static void means(void) {
 }
 
 int main(void) {
-    frequencies(false);
-    frequencies(true);
-    measured_bits();
-    means();
+    test_frequencies(false);
+    test_frequencies(true);
+    test_measured_bits();
+    test_means();
     return t_end();
 }

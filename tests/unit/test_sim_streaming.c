@@ -10,9 +10,9 @@
 
 #include <math.h>
 
-static struct answer ours(const struct problem *p, enum qr_engine engine,
-                          enum qr_precision precision, enum qr_isa isa, unsigned threads,
-                          const double *known) {
+static struct answer run_engine(const struct problem *p, enum qr_engine engine,
+                                enum qr_precision precision, enum qr_isa isa, unsigned threads,
+                                const double *known) {
     return answer_of(p, p->c, p->obs,
                      &(struct qr_sim_options){.precision = precision, .isa = isa, .engine = engine},
                      threads, known);
@@ -36,8 +36,8 @@ static void compare(const struct problem *p, const struct answer *a, const struc
     if (worst / top > worst_single && tolerance > 1e-9) worst_single = worst / top;
 }
 
-/* Another engine's. */
-static void check_refused(struct problem *p) {
+/* No engine but another supports it. */
+static void check_rejected(struct problem *p) {
     const struct qr_sim_options opt = {
         .precision = QR_DOUBLE, .isa = qr_isa_best(), .engine = QR_ENGINE_STREAMING};
     struct qr_sim_plan *plan = NULL;
@@ -51,22 +51,22 @@ static void check_refused(struct problem *p) {
 
 static void check(unsigned n, unsigned stages, enum kind kind) {
     struct problem p = case_of(n, stages, kind, n <= 11 ? 19 : 2);
-    struct answer b = ours(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
-    struct answer a = ours(&p, QR_ENGINE_STREAMING, QR_DOUBLE, qr_isa_best(), 0, NULL);
+    struct answer b = run_engine(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
+    struct answer a = run_engine(&p, QR_ENGINE_STREAMING, QR_DOUBLE, qr_isa_best(), 0, NULL);
     CHECK(strcmp(a.engine, "streaming") == 0, "n %u stages %u: engine %s", n, stages, a.engine);
     compare(&p, &a, &b, 1e-12, "double");
-    struct answer single = ours(&p, QR_ENGINE_STREAMING, QR_SINGLE, qr_isa_best(), 0, NULL);
+    struct answer single = run_engine(&p, QR_ENGINE_STREAMING, QR_SINGLE, qr_isa_best(), 0, NULL);
     compare(&p, &single, &b, 2e-6, "single");
-    /* one direction for all samples, before and after the forward sweep */
+    /* One direction for all samples, known before or after the forward sweep. */
     for (size_t i = p.n_obs; i < p.n_samples * p.n_obs; i++)
         p.direction[i] = p.direction[i - p.n_obs];
-    b = ours(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
-    a = ours(&p, QR_ENGINE_STREAMING, QR_DOUBLE, qr_isa_best(), 0, p.direction);
+    b = run_engine(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
+    a = run_engine(&p, QR_ENGINE_STREAMING, QR_DOUBLE, qr_isa_best(), 0, p.direction);
     compare(&p, &a, &b, 1e-12, "directed");
     drop(&p);
 }
 
-/* ---- encodings: the same layers behind another preparation ---- */
+/* ---- encodings: the same layers after another preparation ---- */
 
 static void add(struct qr_circuit *c, enum qr_gate_kind kind, unsigned a, unsigned b,
                 enum qr_arg_kind arg, double scale, unsigned column) {
@@ -109,13 +109,13 @@ static void check_encoding(unsigned n, enum encoding e) {
     struct problem p = case_of(n, 0, LAST, n <= 11 ? 5 : 2);
     encode(&p, e);
     if (e == ENTANGLED) {
-        check_refused(&p);
+        check_rejected(&p);
         return;
     }
-    struct answer b = ours(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
-    struct answer a = ours(&p, QR_ENGINE_STREAMING, QR_DOUBLE, qr_isa_best(), 0, NULL);
+    struct answer b = run_engine(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
+    struct answer a = run_engine(&p, QR_ENGINE_STREAMING, QR_DOUBLE, qr_isa_best(), 0, NULL);
     compare(&p, &a, &b, 1e-12, "double");
-    struct answer single = ours(&p, QR_ENGINE_STREAMING, QR_SINGLE, qr_isa_best(), 0, NULL);
+    struct answer single = run_engine(&p, QR_ENGINE_STREAMING, QR_SINGLE, qr_isa_best(), 0, NULL);
     compare(&p, &single, &b, 2e-6, "single");
     drop(&p);
 }
@@ -125,21 +125,24 @@ static void check_encoding(unsigned n, enum encoding e) {
 static void check_bits(unsigned n, unsigned stages, enum kind kind, enum qr_precision precision,
                        bool portable) {
     struct problem p = case_of(n, stages, kind, n <= 11 ? 19 : 1);
-    struct answer first = ours(&p, QR_ENGINE_STREAMING, precision, qr_isa_best(), 0, NULL);
+    struct answer first = run_engine(&p, QR_ENGINE_STREAMING, precision, qr_isa_best(), 0, NULL);
     for (int isa = portable ? 0 : 1; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
-        struct answer a = ours(&p, QR_ENGINE_STREAMING, precision, (enum qr_isa)isa, 1, NULL);
+        struct answer a = run_engine(&p, QR_ENGINE_STREAMING, precision, (enum qr_isa)isa, 1, NULL);
         CHECK(same(&a, &first), "n %u stages %u table %s", n, stages,
               qr_isa_name((enum qr_isa)isa));
     }
     for (unsigned threads = 2; threads <= 3; threads++) {
-        struct answer a = ours(&p, QR_ENGINE_STREAMING, precision, qr_isa_best(), threads, NULL);
+        struct answer a =
+            run_engine(&p, QR_ENGINE_STREAMING, precision, qr_isa_best(), threads, NULL);
         CHECK(same(&a, &first), "n %u stages %u threads %u", n, stages, threads);
     }
     for (size_t i = 1; i < p.n_samples; i++)
         memcpy(p.direction + i * p.n_obs, p.direction, p.n_obs * sizeof *p.direction);
-    struct answer known = ours(&p, QR_ENGINE_STREAMING, precision, qr_isa_best(), 2, p.direction);
-    struct answer again = ours(&p, QR_ENGINE_STREAMING, precision, qr_isa_best(), 0, p.direction);
+    struct answer known =
+        run_engine(&p, QR_ENGINE_STREAMING, precision, qr_isa_best(), 2, p.direction);
+    struct answer again =
+        run_engine(&p, QR_ENGINE_STREAMING, precision, qr_isa_best(), 0, p.direction);
     CHECK(same(&known, &again), "n %u stages %u directed", n, stages);
     drop(&p);
 }
@@ -152,9 +155,9 @@ int main(void) {
     check(10, 1, MIXED);
     check(12, 2, EACH);
     if (top >= 13) check(13, 2, MIXED);
-    if (top >= 14) { /* seven qubits left, and not only Z */
+    if (top >= 14) { /* seven qubits left, and read-outs other than Z */
         struct problem p = case_of(14, 1, MIXED, 1);
-        check_refused(&p);
+        check_rejected(&p);
     }
     for (unsigned n = 8; n <= 15 && n <= top; n++)
         for (int e = ROTATIONS; e <= ENTANGLED; e++) check_encoding(n, (enum encoding)e);
@@ -164,7 +167,7 @@ int main(void) {
     check_bits(9, 0, LAST, QR_DOUBLE, true);
     check_bits(12, 0, LAST, QR_DOUBLE, true);
     if (top >= 20) check_bits(20, 0, LAST, QR_SINGLE, false);
-    /* from here on threads share slices */
+    /* From here on threads share slices. */
     if (top >= 21) check_bits(21, 0, LAST, QR_SINGLE, false);
     if (top >= 21) check_bits(21, 1, EACH, QR_SINGLE, false);
     printf("largest error in single precision: %.2g of the largest component\n", worst_single);
