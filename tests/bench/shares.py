@@ -47,11 +47,11 @@ def one(name, job_file, n, tls):
     try:
         r.start(0, "--http-port", str(port))
         for i in range(1, n): r.start(i)
-        if not until(lambda: r.lines() > 20, 120): raise SystemExit(f"{name} does not train: {r.last_words()}")
+        if not until(lambda: r.lines() > 20, 120): raise SystemExit(f"{name} does not train: {r.last_lines()}")
         began, m0, c0 = time.monotonic(), metrics(port), cpu(r.worker[0].pid)
         enough = lambda m: m["qring_steps_total"] >= m0["qring_steps_total"] + 20 and m["qring_micro_batches_total"] > m0["qring_micro_batches_total"]
         time.sleep(SECONDS)
-        if not until(lambda: enough(metrics(port)), 300, 0.5): raise SystemExit(f"{name} stands still: {r.last_words()}")
+        if not until(lambda: enough(metrics(port)), 300, 0.5): raise SystemExit(f"{name} stands still: {r.last_lines()}")
         m1, c1, ended = metrics(port), cpu(r.worker[0].pid), time.monotonic()
         return {k: m1[k] - m0[k] for k in m1 if k in m0}, {k: c1[k] - c0.get(k, 0) for k in c1}, ended - began
     finally: r.close()

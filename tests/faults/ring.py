@@ -15,8 +15,8 @@ BIN = os.path.join(ROOT, os.environ.get("QR_BIN", "build/bin"))
 QRINGD, QRING = BIN + "/qringd", BIN + "/qring"
 WORK = os.path.join(ROOT, os.environ.get("QR_B", "build/release"), "faults", os.path.basename(sys.argv[0]).removesuffix(".py"))
 SANITIZED = not os.environ.get("QR_B", "release").endswith("release")  # slow, and its memory is another
-JUDGES = bool(os.environ.get("QR_BOUNDS"))
-PATIENCE = 60  # seconds for what must happen at all
+ASSERT_BOUNDS = bool(os.environ.get("QR_BOUNDS"))
+TIMEOUT_S = 60  # seconds for what must happen at all
 REPEAT = int(os.environ.get("REPEAT", "1"))
 CWD = WORK + "/cwd"
 subprocess.run([ROOT + "/tests/cwd", CWD], check=True)
@@ -46,20 +46,20 @@ def figure(number, what, seconds, bound):
     """A measured time: printed, and kept for the table, where the median is judged."""
     figures.setdefault((number, what), ([], bound))[0].append(seconds)
     print(f"ROW {number}: {what}: {seconds:.3f} s (bound {bound} s)", flush=True)
-    return check(f"row {number}: {what} within {PATIENCE} s, not {seconds:.3f} s", seconds <= max(PATIENCE, 2 * bound))
+    return check(f"row {number}: {what} within {TIMEOUT_S} s, not {seconds:.3f} s", seconds <= max(TIMEOUT_S, 2 * bound))
 
 
-def judged(what, good, at_all=True):
+def check_speed(what, good, at_all=True):
     """What depends on how fast the machine is; at_all must hold on a busy one too."""
-    return check(what, good if JUDGES else at_all)
+    return check(what, good if ASSERT_BOUNDS else at_all)
 
 
-def tell(number, what, value, bound):
+def report(number, what, value, bound):
     """A figure that is no time."""
     print(f"ROW {number}: {what}: {value} (bound {bound})", flush=True)
 
 
-def until(test, seconds=PATIENCE, every=0.005):
+def until(test, seconds=TIMEOUT_S, every=0.005):
     """Waits until test() is true; False when it never was."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -156,20 +156,20 @@ class Ring:
                                               stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         return self.worker[i]
 
-    def start_all(self, lines=20, seconds=PATIENCE):
+    def start_all(self, lines=20, seconds=TIMEOUT_S):
         """All of them, until so many lines are in steps.jsonl and nobody waits to be taken in."""
         for i in range(self.n): self.start(i)
         return self.reaches(lines, seconds) & self.joined(seconds)
 
-    def joined(self, seconds=PATIENCE):
+    def joined(self, seconds=TIMEOUT_S):
         """Waits until all that were started work in one ring; not for rings that other things have disturbed by then."""
         n = len(self.worker)
         there = n == 1 or until(lambda: all(f"over {n} workers" in self.log(i) for i in self.worker), seconds, 0.01)
-        return check(f"{self.name}: all {n} are in the ring within {seconds} s; {self.last_words()}", there)
+        return check(f"{self.name}: all {n} are in the ring within {seconds} s; {self.last_lines()}", there)
 
-    def reaches(self, lines, seconds=PATIENCE):
+    def reaches(self, lines, seconds=TIMEOUT_S):
         there = until(lambda: self.lines() >= lines, seconds)
-        return check(f"{self.name}: {lines} lines in steps.jsonl within {seconds} s; {self.last_words()}", there)
+        return check(f"{self.name}: {lines} lines in steps.jsonl within {seconds} s; {self.last_lines()}", there)
 
     def lines(self):
         try:
@@ -184,13 +184,13 @@ class Ring:
             with open(f"{self.dir}/worker{i}.log", errors="replace") as f: return f.read()
         except OSError: return ""
 
-    def last_words(self): return " | ".join(f"worker {i}: " + (self.log(i).strip().splitlines() or ["nothing"])[-1][-200:] for i in sorted(self.worker))
+    def last_lines(self): return " | ".join(f"worker {i}: " + (self.log(i).strip().splitlines() or ["nothing"])[-1][-200:] for i in sorted(self.worker))
 
-    def grows_after(self, at, times=3, seconds=PATIENCE):
+    def grows_after(self, at, times=3, seconds=TIMEOUT_S):
         """Seconds from `at` until steps.jsonl has grown so many times: what was under way when a fault came may pass once."""
         later = lambda: [t for t, _ in self.growth if t > at]
         grew = until(lambda: len(later()) >= times, seconds)
-        check(f"{self.name}: training goes on within {seconds} s; {self.last_words()}", grew)
+        check(f"{self.name}: training goes on within {seconds} s; {self.last_lines()}", grew)
         return later()[times - 1] - at if grew else seconds
 
     def longest_gap(self, begin, end):
@@ -198,7 +198,7 @@ class Ring:
         t = [x for x, _ in self.growth]
         return max((b - a for a, b in zip(t, t[1:]) if b > begin and a < end), default=end - begin)
 
-    def says(self, i, words, seconds=PATIENCE, since=0):
+    def wait_log(self, i, words, seconds=TIMEOUT_S, since=0):
         """Seconds until worker i's log has the words after position `since`; None when it never did."""
         began = time.monotonic()
         return time.monotonic() - began if until(lambda: words in self.log(i)[since:], seconds, 0.01) else None
@@ -209,7 +209,7 @@ class Ring:
         for i, w in self.worker.items():
             try: w.wait(max(0.1, end - time.monotonic()))
             except subprocess.TimeoutExpired:
-                check(f"{self.name}: worker {i} hangs; {self.last_words()}", False)
+                check(f"{self.name}: worker {i} hangs; {self.last_lines()}", False)
                 w.kill()
                 w.wait()
         return {i: w.returncode for i, w in sorted(self.worker.items())}
@@ -220,7 +220,7 @@ class Ring:
         try:
             with open(self.out + "/result.json") as f: mine = json.load(f)["state_digest"]
             with open(self.out + "/steps.jsonl", "rb") as f: steps = f.read()
-        except OSError as e: return check(f"{self.name}: {e}; {self.last_words()}", False)
+        except OSError as e: return check(f"{self.name}: {e}; {self.last_lines()}", False)
         return check(f"{self.name}: digest {mine}, not {digest}", mine == digest) & check(f"{self.name}: each step once in steps.jsonl", steps == log)
 
     def same_weights(self):
@@ -244,18 +244,18 @@ class Ring:
         self.peers = [f"127.0.0.1:{p}" for p in free_ports(n)]
         for i in range(n): self.start(i, "--min-workers", "1")
         calm = self.wait(seconds)
-        check(f"{self.name}: the calm ones end with 0, not {calm}; {self.last_words()}", set(calm.values()) == {0})
+        check(f"{self.name}: the calm ones end with 0, not {calm}; {self.last_lines()}", set(calm.values()) == {0})
         return codes
 
     def position(self, i):
-        """Where worker i's log ends now, for says(since=)."""
+        """Where worker i's log ends now, for wait_log(since=)."""
         return len(self.log(i))
 
-    def joins(self, i, since=0, seconds=PATIENCE):
+    def joins(self, i, since=0, seconds=TIMEOUT_S):
         """Seconds until worker i, that came or was away, works with others. (One that was frozen may have trained on alone, and lead them then.)"""
         began = time.monotonic()
         there = until(lambda: re.search(r"fetched the state|resumed after step \d+ with [2-9]", self.log(i)[since:]), seconds, 0.005)
-        check(f"{self.name}: worker {i} comes into the ring within {seconds} s; {self.last_words()}", there)
+        check(f"{self.name}: worker {i} comes into the ring within {seconds} s; {self.last_lines()}", there)
         return time.monotonic() - began
 
     def regroups(self, i, since=0):
@@ -293,6 +293,6 @@ def main():
             print(f"    row {number}, {f.__name__}: {time.monotonic() - began:.1f} s in all, {sum(os.times()[:4]) - busy:.1f} s of processor", flush=True)
     for (number, what), (s, bound) in sorted(figures.items()):
         if REPEAT > 1: print(f"{number:3d}  {what:60s} {len(s):3d} times: median {statistics.median(s):.3f} s, worst {max(s):.3f} s, bound {bound} s")
-        if JUDGES: check(f"row {number}: {what}: median within {bound} s, not {statistics.median(s):.3f} s", statistics.median(s) <= bound)
+        if ASSERT_BOUNDS: check(f"row {number}: {what}: median within {bound} s, not {statistics.median(s):.3f} s", statistics.median(s) <= bound)
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
     sys.exit(counts["failed"] > 0)

@@ -3,7 +3,7 @@
 changes a file."""
 import json, os, shutil, signal, socket, subprocess, time
 
-from ring import QRING, QRINGD, ROOT, WORK, alone, check, folder, main, row, skip, tell, truth
+from ring import QRING, QRINGD, ROOT, WORK, alone, check, folder, main, report, row, skip, truth
 from storage import small
 
 EPOCHS = 3
@@ -138,7 +138,7 @@ def begins_where_another_ended():
             check(f"{where}: {wrong}", not wrong)
             for j in {new, there}: goes_on(where, out, j, jobs, hashes)
             points += 1
-    tell(53, f"a run that begins where another is, killed or failed at {points} calls: folders that mix two runs", 0, 0)
+    report(53, f"a run that begins where another is, killed or failed at {points} calls: folders that mix two runs", 0, 0)
 
 
 @row(53)
@@ -165,7 +165,7 @@ def fails_before_it_begins():
     check(f"and then it begins: {ended.returncode} {ended.stderr[-300:]}", ended.returncode == 0)
     check("each step of the new run once", read(base + "/steps.jsonl") == new.log)
     check("its weights", new.has("weights.h5", read(base + "/weights.h5")))
-    tell(53, "failures before training: files of the earlier run that changed", 0, 0)
+    report(53, "failures before training: files of the earlier run that changed", 0, 0)
 
 
 main()

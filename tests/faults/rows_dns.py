@@ -71,18 +71,18 @@ def lies():
     until(lambda: look() and False, began + WRONG_S - time.monotonic(), 0.05)
     for name, (_, then, _) in wrong.items():
         waits = len(rings[name].alive()) == 2 and name not in formed
-        check(f"{name}: nobody has left, nobody has begun: {rings[name].last_words()}", waits)
+        check(f"{name}: nobody has left, nobody has begun: {rings[name].last_lines()}", waits)
         names.answer[Named.of(name, 0)] = then
         names.answer[Named.of(name, 1)] = Names.address(address(1))
     told = time.monotonic()
     until(look, every=0.02)
     for name, r in rings.items():
         asked = [a for a in names.asked if f".{name}." in a[1]][-8:]
-        if not check(f"{name}: the ring forms; {r.last_words()}; {asked}", name in formed): continue
+        if not check(f"{name}: the ring forms; {r.last_lines()}; {asked}", name in formed): continue
         if name in wrong: figure(15, f"{name} for {WRONG_S:.0f} s: formed after the right answer", formed[name] - told, 5.0)
         else: figure(15, f"{name}: formed", formed[name] - began, 15.0)
         codes = r.wait()
-        check(f"{name}: exit codes {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
+        check(f"{name}: exit codes {codes}; {r.last_lines()}", codes == {0: 0, 1: 0})
         r.same()
     if "lost" in formed:  # by libc and then by c-ares, addresses of both kinds: five seconds a try, as is their custom, would be over ten
         check(f"what was lost is asked again soon: {formed['lost'] - began:.1f} s", formed["lost"] - began < (20 if SANITIZED else 9))
@@ -108,10 +108,10 @@ def come_back(who, tls):
     r.point(who, address(5))
     at = time.monotonic()
     back = until(lambda: "fetched the state of step" in r.log(who), every=0.01)
-    if check(f"{r.name}: worker {who} trains again; {r.last_words()}", back):
+    if check(f"{r.name}: worker {who} trains again; {r.last_lines()}", back):
         figure(15, f"worker {who} comes back under a new address, {r.name[6:]}: trains after its name follows", time.monotonic() - at, 3.0)
     codes = r.settle()
-    check(f"{r.name}: asked to leave they end with 143, not {codes}; {r.last_words()}", codes == {0: 143, 1: 143, 2: 143})
+    check(f"{r.name}: asked to leave they end with 143, not {codes}; {r.last_lines()}", codes == {0: 143, 1: 143, 2: 143})
     r.same()
     run("ip", "link", "set", f"v{who}", "up")
 
@@ -129,10 +129,10 @@ def remembers_lowest():
     at = time.monotonic()
     until(lambda: False, 0.5)
     r.point(0, address(0))
-    if check(f"{r.name}: the ring forms; {r.last_words()}", until(r.formed, every=0.02)):
+    if check(f"{r.name}: the ring forms; {r.last_lines()}", until(r.formed, every=0.02)):
         figure(15, "a server that remembers for 30 s, the lowest comes last: formed after its start", time.monotonic() - at, 3.0)
         codes = r.wait()
-        check(f"{r.name}: exit codes {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
+        check(f"{r.name}: exit codes {codes}; {r.last_lines()}", codes == {0: 0, 1: 0})
         r.same()
 
 
@@ -144,13 +144,13 @@ def remembers_growth():
     for i in (2, 3): names.answer[Named.of(r.name, i)] = Names.NXDOMAIN
     r.point(0, address(0))
     for i in (0, 1): r.start(i)
-    check(f"{r.name}: two train; {r.last_words()}", until(lambda: "over 2 workers" in r.log(0), every=0.02))
+    check(f"{r.name}: two train; {r.last_lines()}", until(lambda: "over 2 workers" in r.log(0), every=0.02))
     for i in (2, 3): r.start(i)
     at = time.monotonic()
     time.sleep(1)
     for i in (2, 3): r.point(i, address(i))
     grown = until(lambda: "over 4 workers" in r.log(0) or "with 4 workers" in r.log(0), every=0.02)
-    if check(f"{r.name}: all four are in; {r.last_words()}", grown):
+    if check(f"{r.name}: all four are in; {r.last_lines()}", grown):
         figure(15, "a server that remembers for 30 s, 2 to 4: all train after the new ones' start", time.monotonic() - at, 8.0)
     r.settle()
     r.same()
@@ -167,10 +167,10 @@ def remembers_everybody(tls):
     for i in range(r.n): r.point(i, address(i))
     at = time.monotonic()
     # whoever waits until the server has forgotten needs 28 s
-    if check(f"{r.name}: the ring forms; {r.last_words()}", until(r.formed, every=0.02)):
+    if check(f"{r.name}: the ring forms; {r.last_lines()}", until(r.formed, every=0.02)):
         figure(15, f"a server that remembers for 30 s, all ask too early, {r.name[10:]}: formed after the names are there", time.monotonic() - at, 8.0)
         codes = r.wait()
-        check(f"{r.name}: exit codes {codes}; {r.last_words()}", set(codes.values()) == {0})
+        check(f"{r.name}: exit codes {codes}; {r.last_lines()}", set(codes.values()) == {0})
         r.same()
 
 

@@ -4,7 +4,7 @@ small stacks and address spaces (48), a port that a previous process still holds
 which the process was stopped (52)."""
 import concurrent.futures, os, signal, subprocess, time, urllib.request
 
-from ring import QRING, QRINGD, ROOT, SANITIZED, WORK, Ring, certs, check, figure, folder, free_ports, job, main, row, skip, tell, until
+from ring import QRING, QRINGD, ROOT, Ring, SANITIZED, WORK, certs, check, figure, folder, free_ports, job, main, report, row, skip, until
 
 ENDLESS = 1000000
 LISTENS = ": /healthz, /readyz"  # a port in use is named by the other words of that line
@@ -71,7 +71,7 @@ def no_thread_at_the_start():
     for n, (code, text, took) in seen.items():
         check(f"no thread from the {n}th on: exit code {code} after {took:.1f} s: {last_line(text)[-300:]}", code in PROMISED and sentence(text))
     check(f"all threads are there at the last: {seen[41][0]}", seen[41][0] == 0)
-    tell(43, "the Nth thread refused, N 1 ... 41: exit codes", sorted({str(code) for code, _, _ in seen.values()}), "0, 138 and a sentence")
+    report(43, "the Nth thread refused, N 1 ... 41: exit codes", sorted({str(code) for code, _, _ in seen.values()}), "0, 138 and a sentence")
     figure(43, "the Nth thread refused: the slowest is out", max(took for _, _, took in seen.values()), 7)
 
 
@@ -90,7 +90,7 @@ def no_thread_while_they_train():
     at = time.monotonic()
     codes = r.wait(60)
     figure(43, "no thread while five train: all have ended after the result is written", time.monotonic() - at, 10)
-    check(f"late-threads: exit codes {codes}; {r.last_words()}", {codes[i] for i in range(4)} == {0})
+    check(f"late-threads: exit codes {codes}; {r.last_lines()}", {codes[i] for i in range(4)} == {0})
     r.same()
 
 
@@ -118,12 +118,12 @@ def library_breaks_at_the_end():
     r.start(0)
     r.reaches(5)
     r.kill(0, signal.SIGTERM)
-    check(f"it says its last word: {r.last_words()}", r.says(0, "drained on SIGTERM") is not None)
+    check(f"it says its last word: {r.last_lines()}", r.wait_log(0, "drained on SIGTERM") is not None)
     time.sleep(0.1)
     at = time.monotonic()
     r.kill(0, signal.SIGTERM)
     code = r.worker[0].wait(60)
-    check(f"asked twice: {code}; {r.last_words()}", code == 143)
+    check(f"asked twice: {code}; {r.last_lines()}", code == 143)
     figure(43, "gRPC's shutdown hangs, and a second SIGTERM: out", time.monotonic() - at, 0.2)
 
 
@@ -133,11 +133,11 @@ def somebody_aborts_it():
     if SANITIZED: return skip("SIGABRT: a sanitizer's own words come last")
     r = waits_for_peer("aborted", free_ports(3))
     r.start(0)
-    check(f"it waits: {r.last_words()}", r.says(0, LISTENS) is not None)
+    check(f"it waits: {r.last_lines()}", r.wait_log(0, LISTENS) is not None)
     at = time.monotonic()
     r.kill(0, signal.SIGABRT)
     code = until(lambda: r.worker[0].poll() is not None) and r.worker[0].poll()
-    check(f"SIGABRT: {code}; {r.last_words()}", code == -signal.SIGABRT and "ended by SIGABRT" in r.log(0))
+    check(f"SIGABRT: {code}; {r.last_lines()}", code == -signal.SIGABRT and "ended by SIGABRT" in r.log(0))
     figure(43, "SIGABRT from outside: out", time.monotonic() - at, 1)
     r.close()
 
@@ -163,8 +163,8 @@ def small_stacks():
         for soft, hard in ((64 << 10, "unlimited"), (32 << 10, 1 << 20)):
             code, text, _ = ended(["prlimit", f"--stack={soft}:{hard}", *command], 30)
             check(f"{what} with a soft limit of {soft >> 10} KiB, hard {hard}: exit code {code}: {last_line(text)[-300:]}", code == 0)
-    tell(48, "stacks of 32 ... 1000 KiB, six commands: exit code", 138, "138 and both numbers")
-    tell(48, "soft limits of 32 and 64 KiB, six commands: exit code", 0, "raised")
+    report(48, "stacks of 32 ... 1000 KiB, six commands: exit code", 138, "138 and both numbers")
+    report(48, "soft limits of 32 and 64 KiB, six commands: exit code", 0, "raised")
 
 
 def reaches_main(mib):
@@ -196,7 +196,7 @@ def small_address_spaces():
         check(f"a worker with {mib} MiB: exit code {code}: {last_line(text)[-300:]}", code in PROMISED and sentence(text) and "terminate called" not in text)
         check(f"a worker with {mib} MiB: 134 says why: {last_line(text)[-300:]}", code != 134 or "\nqring: out of memory (" in "\n" + text) # threads may log after it
     codes = {mib: code for mib, (code, _, _) in seen.items()}
-    tell(48, f"a worker with {wanted[0]} ... {wanted[-1]} MiB of address space: exit codes", sorted(set(codes.values()), key=str), "promised ones, each with a sentence")
+    report(48, f"a worker with {wanted[0]} ... {wanted[-1]} MiB of address space: exit codes", sorted(set(codes.values()), key=str), "promised ones, each with a sentence")
     check(f"memory ended where no error could be made, and enough was enough: {codes}", 134 in codes.values() and codes[wanted[-1]] == 143)
     check("the other goes on", r.alive() == [0])
     for what in (["gradient", j], ["validate", j]):
@@ -219,27 +219,27 @@ def frozen_forerunner():
         ports = free_ports(4)
         r = waits_for_peer("forerunner-" + which, ports)
         first = r.start(0)
-        check(f"the first one listens: {r.last_words()}", r.says(0, LISTENS) is not None)
+        check(f"the first one listens: {r.last_lines()}", r.wait_log(0, LISTENS) is not None)
         r.kill(0, signal.SIGSTOP)
         if which == "probes": r.peers[0] = f"127.0.0.1:{ports[3]}"
         since = r.position(0)
         second = r.start(0)
-        check(f"{which}: it says that it waits: {r.last_words()}", r.says(0, "retrying for 10 s", since=since) is not None)
+        check(f"{which}: it says that it waits: {r.last_lines()}", r.wait_log(0, "retrying for 10 s", since=since) is not None)
         time.sleep(1)
-        check(f"{which}: it waits; {r.last_words()}", second.poll() is None)
+        check(f"{which}: it waits; {r.last_lines()}", second.poll() is None)
         at = time.monotonic()
         first.kill()
         first.wait()
-        check(f"{which}: it has the port; {r.last_words()}", r.says(0, LISTENS, since=since) is not None)
+        check(f"{which}: it has the port; {r.last_lines()}", r.wait_log(0, LISTENS, since=since) is not None)
         figure(52, f"the port for {which} of a stopped forerunner: taken over after that was killed", time.monotonic() - at, 0.5)
         check(f"{which}: it said so once", r.log(0)[since:].count("retrying for") == 1)
         r.kill(0, signal.SIGSTOP)
         r.start(1, "--http-port", str(ports[2]))  # and SIGTERM ends the wait
-        r.says(1, "retrying for")
+        r.wait_log(1, "retrying for")
         at = time.monotonic()
         r.kill(1, signal.SIGTERM)
         code = r.worker[1].wait(60)
-        check(f"{which}: asked to stop while it waits: {code}; {r.last_words()}", code == 143)
+        check(f"{which}: asked to stop while it waits: {code}; {r.last_lines()}", code == 143)
         figure(52, f"the port for {which} is waited for, and SIGTERM: out", time.monotonic() - at, 2)
         r.close()
 
@@ -249,12 +249,12 @@ def port_is_never_free():
     ports = free_ports(4)
     r = waits_for_peer("double", ports)
     r.start(0)
-    r.says(0, LISTENS)
+    r.wait_log(0, LISTENS)
     r.kill(0, signal.SIGSTOP)
     at = time.monotonic()
     double = r.start(0)
     double.wait(60)
-    check(f"exit code {double.returncode}; {r.last_words()}", double.returncode == 2 and "the port is in use" in last_line(r.log(0)))
+    check(f"exit code {double.returncode}; {r.last_lines()}", double.returncode == 2 and "the port is in use" in last_line(r.log(0)))
     figure(52, "a port that stays in use: waited for, then exit code 2", time.monotonic() - at, 12)
 
 
@@ -265,7 +265,7 @@ def stopped_process():
     ports = free_ports(5)
     r = waits_for_peer("stopped", ports)
     r.start(0, "--start-timeout", "4s", "--form-timeout", "4s")
-    r.says(0, LISTENS)
+    r.wait_log(0, LISTENS)
     alone = Ring("probed", job("probed"), 1, ENDLESS, ["--http-port", str(ports[3])])
     alone.start(0)
     alone.reaches(5)
@@ -281,8 +281,8 @@ def stopped_process():
     time.sleep(1)
     r.start(1, "--http-port", str(ports[4]))
     codes = r.wait(60)
-    check(f"stopped while it waited: exit codes {codes}; {r.last_words()}", set(codes.values()) == {0})
-    tell(52, f"stopped for {stood:.1f} s of a form timeout of 4 s: exit codes", sorted(codes.values()), "0, 0")
+    check(f"stopped while it waited: exit codes {codes}; {r.last_lines()}", set(codes.values()) == {0})
+    report(52, f"stopped for {stood:.1f} s of a form timeout of 4 s: exit codes", sorted(codes.values()), "0, 0")
     r.same()
 
 

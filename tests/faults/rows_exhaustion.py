@@ -4,7 +4,7 @@ workers train."""
 import os, resource, signal, socket, subprocess, sys, threading, time
 
 import attacks
-from ring import QRING, QRINGD, Ring, check, folder, free_ports, job, main, row, skip, tell, truth, until
+from ring import QRING, QRINGD, Ring, check, folder, free_ports, job, main, report, row, skip, truth, until
 
 
 def ends(what, command, env=None, seconds=60, words=()):
@@ -14,7 +14,7 @@ def ends(what, command, env=None, seconds=60, words=()):
     except subprocess.TimeoutExpired: return check(f"{what}: it hangs", False)
     said = p.stderr.strip().splitlines()[-1:] or ["nothing"]
     check(f"{what}: exit code {p.returncode}, {said}", p.returncode >= 128 and any(w in p.stderr for w in words))
-    tell(28, what, f"exit code {p.returncode} after {time.monotonic() - began:.1f} s", ">= 128")
+    report(28, what, f"exit code {p.returncode} after {time.monotonic() - began:.1f} s", ">= 128")
     return p.returncode
 
 
@@ -32,7 +32,7 @@ def certificates(name):
 def finish(r):
     """The ring is whole, trains to its end, and has done nothing wrong."""
     codes = r.wait(120)
-    check(f"{r.name}: exit codes {codes}; {r.last_words()}", set(codes.values()) == {0})
+    check(f"{r.name}: exit codes {codes}; {r.last_lines()}", set(codes.values()) == {0})
     r.same()
 
 
@@ -43,7 +43,7 @@ def few_descriptors():
     r = Ring("enough", job("enough"), 2, 200, ["--min-workers", "2"], prefix=lambda i: ["prlimit", "--nofile=64:64"])
     r.start_all()
     finish(r)
-    tell(28, "64 descriptors each", "two workers train to the end", "they train")
+    report(28, "64 descriptors each", "two workers train to the end", "they train")
 
 
 @row(28)
@@ -69,9 +69,9 @@ def descriptors_run_out():
     check("worker 0 goes on", until(lambda: r.lines() > lines + 50))
     r.start(1)
     began = time.monotonic()
-    joined = r.says(0, "with 2 workers", since=len(r.log(0)))
-    check(f"a worker that is started again joins when there are descriptors again; {r.last_words()}", joined is not None)
-    tell(28, "descriptors run out while training", f"no pause; {joined or -1:.1f} s until a new worker is in when there are some again", "no end, no hang")
+    joined = r.wait_log(0, "with 2 workers", since=len(r.log(0)))
+    check(f"a worker that is started again joins when there are descriptors again; {r.last_lines()}", joined is not None)
+    report(28, "descriptors run out while training", f"no pause; {joined or -1:.1f} s until a new worker is in when there are some again", "no end, no hang")
     check("worker 0 says why", "out of file descriptors" in r.log(0))
     for i in r.alive(): r.kill(i, signal.SIGTERM)
     codes = r.wait(60)
@@ -100,7 +100,7 @@ def no_threads():
         codes[n] = p.returncode if p.returncode >= 0 else 128 - p.returncode
         check(f"{n} threads: exit code {p.returncode}: {p.stderr[-300:]}", codes[n] >= 128)
         check(f"{n} threads: it says so: {p.stderr[-300:]}", "raise the limit (ulimit -u" in p.stderr)
-    tell(28, "1 ... 24 threads for a worker that wants more", f"exit codes {sorted(set(codes.values()))}", ">= 128")
+    report(28, "1 ... 24 threads for a worker that wants more", f"exit codes {sorted(set(codes.values()))}", ">= 128")
 
 
 def inside():
@@ -111,7 +111,7 @@ def inside():
     # which dials nobody: worker 1 is found by its own dial alone
     r.start(0, "--start-timeout", "60s", "--data-port", "2224", env={"TF_CONFIG": r.tf_config(0).replace(":2223", ":9")})
     held = []
-    check("worker 0 listens", r.says(0, "listening on"))
+    check("worker 0 listens", r.wait_log(0, "listening on"))
     try:
         while len(held) < 9: held.append(attacks.tcp(2222))
     except OSError: pass
@@ -125,7 +125,7 @@ def inside():
     for s in held: attacks.end(s)
     began = time.monotonic()
     r.reaches(20, 30)
-    tell(28, "no ephemeral port for 4 s", f"trains {time.monotonic() - began:.1f} s after there are some; {100 * busy / 2:.0f} % of a processor meanwhile", "no end, no hang")
+    report(28, "no ephemeral port for 4 s", f"trains {time.monotonic() - began:.1f} s after there are some; {100 * busy / 2:.0f} % of a processor meanwhile", "no end, no hang")
     finish(r)
 
 

@@ -4,7 +4,7 @@ possible. 50: an output would go to the wrong place: over a file that a job file
 link, into the folder of another run."""
 import json, os, re, resource, signal, socket, struct, subprocess, sys, time, zlib
 
-from ring import PATIENCE, QRING, QRINGD, SANITIZED, WORK, Ring, check, figure, folder, job, main, row, skip, tell, until
+from ring import QRING, QRINGD, Ring, SANITIZED, TIMEOUT_S, WORK, check, figure, folder, job, main, report, row, skip, until
 
 ENDLESS = 1000000
 
@@ -22,7 +22,7 @@ def ends(what, command, code, words, env=None, megabytes=None):
     began = time.monotonic()
     with open(f"{WORK}/said", "w+") as said:
         p = subprocess.Popen(command, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
-        gone = until(lambda: os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None, PATIENCE)
+        gone = until(lambda: os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None, TIMEOUT_S)
         if not gone: os.killpg(p.pid, signal.SIGKILL)
         _, status, used = os.wait4(p.pid, 0)
         p.returncode = os.waitstatus_to_exitcode(status)
@@ -137,7 +137,7 @@ def bombs():
         took, used = ends(f"a bomb: {what}", run(path), 4, words, megabytes=100)
         most = max(most, used)
     took, used = ends("a bomb of weights", [QRING, "infer", job("bomb"), "--weights", weights], 2, ["weights.npz", "pqc/parameters", "134217728"], megabytes=100)
-    tell(49, f"npz files of {min(sizes.values())} to {max(sizes.values())} bytes that hold 2 GiB, or say so: memory at most", f"{max(most, used):.0f} MiB", 100)
+    report(49, f"npz files of {min(sizes.values())} to {max(sizes.values())} bytes that hold 2 GiB, or say so: memory at most", f"{max(most, used):.0f} MiB", 100)
 
 
 @row(49)
@@ -156,7 +156,7 @@ def bombs_and_a_limit():
     header = json.dumps({f"t{i}": {"dtype": "U8", "shape": [8 << 20], "data_offsets": [0, 8 << 20]} for i in range(60)}).encode()
     with open(where + "/same.safetensors", "wb") as f: f.write(struct.pack("<Q", len(header)) + header + bytes(8 << 20))
     _, used = ends("60 tensors on the same 8 MiB", [*inside, QRING, "weights", where + "/same.safetensors"], 4, ["same.safetensors", "they overlap"], megabytes=100)
-    tell(49, "arrays of 2 GiB of the right shape and overlapping tensors, with 512 MiB to use: memory at most", f"{max(most, used):.0f} MiB", 100)
+    report(49, "arrays of 2 GiB of the right shape and overlapping tensors, with 512 MiB to use: memory at most", f"{max(most, used):.0f} MiB", 100)
 
 
 # ---- row 50: what is written ----
@@ -194,7 +194,7 @@ def words_of_a_job_file():
     ends("the user's own word", run(fails(kept), "--termination-log", kept), 2, ["nowhere.csv"])
     check("the flag's file has the reason", b"nowhere.csv" in content(kept))
     ends("a FIFO without a reader, by a flag", run(fails(empty), "--termination-log", fifo), 2, ["nowhere.csv"])
-    tell(50, "worker.termination_log of a job file names a file with content", "it is as it was" if good else "it is overwritten", "never overwritten")
+    report(50, "worker.termination_log of a job file names a file with content", "it is as it was" if good else "it is overwritten", "never overwritten")
 
 
 @row(50)
@@ -219,7 +219,7 @@ def links():
     out = folder("links-out")
     os.mkfifo(out + "/steps.jsonl")
     ends("steps.jsonl a FIFO", [QRINGD, base, "--epochs", "2", "--out", out], 2, ["steps.jsonl", "is a FIFO", "--out"])
-    tell(50, "steps.jsonl or a log a link to elsewhere: files elsewhere that changed", lost, 0)
+    report(50, "steps.jsonl or a log a link to elsewhere: files elsewhere that changed", lost, 0)
 
 
 def started(command, log, env=None):
@@ -285,13 +285,13 @@ def one_ring():
     other = Ring("one-other", r.job, 2, ENDLESS)
     other.out = r.out
     p = other.start(0)
-    check(f"a worker of another ring is refused: {other.last_words()}", until(lambda: p.poll() is not None) and p.poll() == 2 and "is in use" in other.log(0))
-    check(f"it says what to do: {other.last_words()}", "--out" in other.log(0) and r.peers[0] in other.log(0))
+    check(f"a worker of another ring is refused: {other.last_lines()}", until(lambda: p.poll() is not None) and p.poll() == 2 and "is in use" in other.log(0))
+    check(f"it says what to do: {other.last_lines()}", "--out" in other.log(0) and r.peers[0] in other.log(0))
     for i in r.alive(): r.kill(i)  # all at once
     for w in r.worker.values(): w.wait()
     r.settle()
     r.same()
-    tell(50, "three workers of one ring in one folder, the first killed and started again, a worker of another ring between", "same digest and steps", "as one")
+    report(50, "three workers of one ring in one folder, the first killed and started again, a worker of another ring between", "same digest and steps", "as one")
 
 
 @row(50)
@@ -316,7 +316,7 @@ int fcntl64(int fd, int what, ...) { va_list ap; va_start(ap, what); void *arg =
     if SANITIZED: return skip("no locks: a sanitizer's library comes first")
     subprocess.run([os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-o", preload, where + "/no_locks.c"], check=True)
     ends("a file system without locks", [QRINGD, job("no-locks"), "--epochs", "2", "--out", where + "/out"], 0, ["does not support locks", "done"], env={"LD_PRELOAD": preload})
-    tell(50, "a file system without locks", "one warning, and it trains", "no end")
+    report(50, "a file system without locks", "one warning, and it trains", "no end")
 
 
 main()

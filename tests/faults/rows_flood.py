@@ -3,15 +3,15 @@
 the job's certificate that reads the answers or does not; one connection and eight at once, beside
 two workers that train over TLS."""
 import attacks
-from ring import check, main, row, tell, until
-from watched import PEER_KB, besieged, cut, finish
+from ring import check, main, report, row, until
+from watched import PEER_KB, start_attacked, cut, finish
 
 EIGHT, EIGHT_KB = 8, 2 * PEER_KB
 
 
 @row(45)
 def floods():
-    r, w, _, one = besieged("floods", 45)
+    r, w, _, one = start_attacked("floods", 45)
     control, data = w.ports()
     go = lambda what, functions, port, kb=EIGHT_KB: one(what, attacks.at_once(functions), port, kb, rises=cut)
     first_kb = w.kb("VmRSS")
@@ -26,8 +26,8 @@ def floods():
     until(lambda: grown() <= PEER_KB, every=0.1)
     left_kb = grown()
     check(f"of all of them {left_kb} KB stay, not {PEER_KB}", left_kb <= PEER_KB)
-    tell(45, "what stays of all of them", f"{left_kb / 1024:.1f} MB", f"{PEER_KB >> 10} MB")
-    tell(45, "steps, each that of one worker alone", finish(r), "all")
+    report(45, "what stays of all of them", f"{left_kb / 1024:.1f} MB", f"{PEER_KB >> 10} MB")
+    report(45, "steps, each that of one worker alone", finish(r), "all")
 
 
 main()

@@ -4,7 +4,7 @@ byte now and then, or do not read the answer, and reconnect when they are cut of
 answered within a second."""
 import multiprocessing, socket, time, urllib.error, urllib.request
 
-from ring import PATIENCE, check, figure, main, row, tell
+from ring import TIMEOUT_S, check, figure, main, report, row
 from watched import MARGIN, finish, start
 
 SLOW, ADDRESSES, HELD_S, WITHIN_S, MOST_KB = 400, 20, 3, 1, MARGIN * 4 << 10
@@ -47,11 +47,11 @@ def crowd(port, seconds):
 
 
 def probe(port, path):
-    """Seconds until the answer; PATIENCE when none came by then."""
+    """Seconds until the answer; TIMEOUT_S when none came by then."""
     began = time.monotonic()
-    try: urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE).read()
+    try: urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT_S).read()
     except urllib.error.HTTPError: pass  # a 503 is an answer
-    except OSError: return PATIENCE + 1
+    except OSError: return TIMEOUT_S + 1
     return time.monotonic() - began
 
 
@@ -72,8 +72,8 @@ def slow_clients():
     figure(51, f"the slowest answer to a probe beside {SLOW} slow clients from {ADDRESSES} addresses", worst, WITHIN_S)
     check(f"{n} probes", n >= 5)
     check(f"{grown} KB more", grown <= MOST_KB)
-    tell(51, "memory meanwhile", f"{grown / 1024:.1f} MB more", f"{MOST_KB >> 10} MB")
-    tell(51, "steps, each that of one worker alone", finish(r), "all")
+    report(51, "memory meanwhile", f"{grown / 1024:.1f} MB more", f"{MOST_KB >> 10} MB")
+    report(51, "steps, each that of one worker alone", finish(r), "all")
 
 
 main()

@@ -6,7 +6,7 @@ number (6000), SEED=7 the seed (1)."""
 import os, time
 
 import attacks, http2
-from ring import Ring, check, free_ports, job, main, row, tell, until
+from ring import Ring, check, free_ports, job, main, report, row, until
 from watched import PEER_KB, Watched, certificates, finish, start
 
 REQUESTS, SEED = int(os.environ.get("REQUESTS", "6000")), os.environ.get("SEED", "1")
@@ -16,7 +16,7 @@ SERVERS, ANSWERED = 6, 120
 
 def lives(r, what):
     code = r.worker[0].poll()
-    return code is None or check(f"{what}: worker 0 has ended with {code}; {r.last_words()}", False)
+    return code is None or check(f"{what}: worker 0 has ended with {code}; {r.last_lines()}", False)
 
 
 def names(r, what, port, context, base):
@@ -27,7 +27,7 @@ def names(r, what, port, context, base):
         # a field that ends the connection hides those behind it
         if not http2.say(port, context, blocks): ended += sum(not http2.say(port, context, [b]) for b in blocks)
         if not lives(r, f"{what}, names"): return False
-    tell(54, f"{fields} fields of libgrpc's names, {what}", f"{ended} end their connection", "the worker goes on")
+    report(54, f"{fields} fields of libgrpc's names, {what}", f"{ended} end their connection", "the worker goes on")
     return True
 
 
@@ -43,8 +43,8 @@ def flood(r, w, what, n, session):
     w.settle()
     peak, after = w.kb("VmHWM"), w.kb("VmRSS")
     check(f"{what}: {after - before} KB stay, {peak - before} KB at most", after - before <= 2 * PEER_KB and peak - before <= 4 * PEER_KB)
-    tell(54, f"{sent} requests on {i} connections, {what}", f"{seconds:.1f} s, {before / 1024:.1f} MB before, {peak / 1024:.1f} MB at most, {after / 1024:.1f} MB after",
-         f"{2 * PEER_KB >> 10} MB stay, {4 * PEER_KB >> 10} MB at most")
+    report(54, f"{sent} requests on {i} connections, {what}", f"{seconds:.1f} s, {before / 1024:.1f} MB before, {peak / 1024:.1f} MB at most, {after / 1024:.1f} MB after",
+           f"{2 * PEER_KB >> 10} MB stay, {4 * PEER_KB >> 10} MB at most")
 
 
 def one_handshake(port):
@@ -71,7 +71,7 @@ def siege(name, tls, share):
             flood(r, w, what.replace("with certificate", "handshakes with changed bytes"), max(REQUESTS // 100, 50), one_handshake(port))
         if r.worker[0].poll() is not None: return
     check(f"{name}: training goes on", until(lambda: r.lines() > lines + 50, 20))
-    tell(54, f"steps, each that of one worker alone, {name}", finish(r), "all")
+    report(54, f"steps, each that of one worker alone, {name}", finish(r), "all")
 
 
 @row(54)
@@ -91,14 +91,14 @@ def dialled(name, cert):
     http = free_ports(1)[0]
     r.start(0, "--http-port", str(http))
     w = Watched(r, 0, http)
-    check(f"{name}: the worker calls; {r.last_words()}", until(lambda: answers() > SERVERS, 30, 0.05))
+    check(f"{name}: the worker calls; {r.last_lines()}", until(lambda: answers() > SERVERS, 30, 0.05))
     before, began = w.kb("VmRSS"), time.monotonic()
     until(lambda: answers() >= ANSWERED * max(1, REQUESTS // 100000) or not lives(r, name), 600, 0.05)
     lives(r, name)
     after = w.kb("VmRSS")
     check(f"{name}: {after - before} KB more", after - before <= 2 * PEER_KB)
-    tell(54, f"{answers()} answers on {sum(s.connections for s in servers)} connections of hostile servers, {'TLS' if cert else 'plaintext'}",
-         f"{time.monotonic() - began:.1f} s, {before / 1024:.1f} MB before, {after / 1024:.1f} MB after", f"{2 * PEER_KB >> 10} MB stay")
+    report(54, f"{answers()} answers on {sum(s.connections for s in servers)} connections of hostile servers, {'TLS' if cert else 'plaintext'}",
+           f"{time.monotonic() - began:.1f} s, {before / 1024:.1f} MB before, {after / 1024:.1f} MB after", f"{2 * PEER_KB >> 10} MB stay")
     for s in servers: s.close()
 
 
@@ -151,7 +151,7 @@ def profiler_calls():
         check(f"{what} is answered beside {len(many)} of another host: {answer[-100:]}", b"steps/s" in answer)
     refused = sum(b"too many calls" in heard(s) for s in many)
     check(f"{refused} of {len(many)} calls of one host are refused", len(many) - 16 <= refused <= len(many) - 14)
-    tell(54, "two calls of one host beside 40 of another", f"both answered, {refused} of the 40 refused", "16 are kept")
+    report(54, "two calls of one host beside 40 of another", f"both answered, {refused} of the 40 refused", "16 are kept")
 
 
 main()

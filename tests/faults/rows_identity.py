@@ -2,7 +2,7 @@
 """Row 44: certificates of the job's own CA with names that resemble the job's but are of another
 kind; a ring with a URI, and one with DNS names. None is accepted, each is counted, and training
 continues."""
-from ring import check, job, main, row, tell, until
+from ring import check, job, main, report, row, until
 from watched import call, certificates, finish, issued, start, state
 
 CALLS = 3  # on each port
@@ -16,8 +16,8 @@ def stand_outside(what, w, cert, reason):
     check(f"{what}: counted", until(lambda: w.metrics()[key] >= before[key] + 2 * CALLS, every=0.1))
     after = w.metrics()
     check(f"{what}: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
-    tell(44, what, f"{2 * CALLS} calls, {after[key] - before[key]:.0f} refused as {reason}, {after['qring_tls_accepted_total'] - before['qring_tls_accepted_total']:.0f} taken",
-         f"{2 * CALLS}; 0")
+    report(44, what, f"{2 * CALLS} calls, {after[key] - before[key]:.0f} refused as {reason}, {after['qring_tls_accepted_total'] - before['qring_tls_accepted_total']:.0f} taken",
+           f"{2 * CALLS}; 0")
 
 
 @row(44)
@@ -29,7 +29,7 @@ def another_kind():
     stand_outside("a DNS name that is the job's URI", w, issued(tls, "kinds-dns", [f"DNS.1={uri}"]), "unfit")
     stand_outside("an e-mail address that is the job's URI", w, issued(tls, "kinds-mail", [f"email.1={uri}"]), "foreign_job")
     stand_outside("a name of another kind that is the job's URI", w, issued(tls, "kinds-other", [f"otherName.1=1.2.3.4;UTF8:{uri}"]), "foreign_job")
-    tell(44, "steps, each that of one worker alone", finish(r), "all")
+    report(44, "steps, each that of one worker alone", finish(r), "all")
 
 
 @row(44)
@@ -39,7 +39,7 @@ def a_comma():
     r, w = start("commas", tls=tls)
     stand_outside("a DNS name that is the job's two with a comma", w, issued(ca, "commas-dns", ["DNS.1=a.commas,b.commas"]), "unfit")
     stand_outside("a URI that is the job's two with a comma", w, issued(ca, "commas-uri", ["URI.1=a.commas,b.commas"]), "unfit")
-    tell(44, "steps, each that of one worker alone", finish(r), "all")
+    report(44, "steps, each that of one worker alone", finish(r), "all")
 
 
 main()

@@ -3,7 +3,7 @@
 others pause, idle and beside two busy processes. JOINS=40 gives a meaningful median and maximum."""
 import os, signal, subprocess, sys, time
 
-from ring import Ring, check, figure, job, main, row, statistics, tell, until
+from ring import Ring, check, figure, job, main, report, row, statistics, until
 
 JOINS = int(os.environ.get("JOINS", "4"))
 
@@ -41,8 +41,8 @@ def pauses_of_joins(what, beside):
             end = time.monotonic()
             r.grows_after(end, 5)
             pauses.append(r.longest_gap(at, end + 0.2))
-    tell(47, f"{what}: from its start to a member", f"median {statistics.median(came):.3f} s, worst {max(came):.3f} s of {JOINS}", "none")
-    tell(47, f"{what}: the others' longest pause", f"median {statistics.median(pauses):.3f} s, worst {max(pauses):.3f} s of {JOINS}", "1 s")
+    report(47, f"{what}: from its start to a member", f"median {statistics.median(came):.3f} s, worst {max(came):.3f} s of {JOINS}", "none")
+    report(47, f"{what}: the others' longest pause", f"median {statistics.median(pauses):.3f} s, worst {max(pauses):.3f} s of {JOINS}", "1 s")
     figure(47, f"{what}: the others' longest pause, worst of {JOINS}", max(pauses), 1.0)
     r.settle()
     r.same()

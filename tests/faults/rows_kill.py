@@ -4,7 +4,7 @@ very end."""
 import re, signal, time
 
 import points
-from ring import REPEAT, Ring, certs, check, figure, job, main, row, tell, turn, until
+from ring import REPEAT, Ring, certs, check, figure, job, main, report, row, turn, until
 
 ENDLESS = 1000000  # epochs: the row ends the ring when it has seen enough
 
@@ -67,7 +67,7 @@ def die_at(r, i, what, function, **more):
 def dead(r, i, what):
     w = r.worker[i]
     good, at = until(lambda: w.poll() is not None, every=0.0005), time.monotonic()
-    check(f"{r.name}: worker {i} comes to the point: {what}; {r.last_words()}", good)
+    check(f"{r.name}: worker {i} comes to the point: {what}; {r.last_lines()}", good)
     return at if check(f"{r.name}: worker {i} dies there of SIGKILL, not {w.poll()}: {what}", w.poll() == -signal.SIGKILL) else None
 
 
@@ -141,7 +141,7 @@ def points_of_a_return():
     r.start(4)
     gone = lambda: [i for i in range(4) if r.worker[i].poll() is not None]
     there, at = until(gone, every=0.0005), time.monotonic()
-    check(f"return: one dies as it gives the state; {r.last_words()}", there)
+    check(f"return: one dies as it gives the state; {r.last_lines()}", there)
     for i in set(range(4)) - set(gone()): points.disarm(r.worker[i], "qr_mesh_give")
     figure(1, f"SIGKILL of one, giving the state{word(tls)}: next step", r.grows_after(at), 1.0)
     if len(gone()) < 4: r.joins(4)  # else the newcomer is the last
@@ -177,7 +177,7 @@ def kill_the_leader():
         at = time.monotonic()
         r.kill(0)
         figure(2, f"SIGKILL of worker 0{', TLS' * tls}: next step", r.grows_after(at), 1.0)
-        for i in r.alive(): check(f"{r.name}: worker {i} names it; {r.last_words()}", r.says(i, "worker 0 (") is not None)
+        for i in r.alive(): check(f"{r.name}: worker {i} names it; {r.last_lines()}", r.wait_log(i, "worker 0 (") is not None)
         whole(r, [0])
 
 
@@ -228,12 +228,12 @@ def kill_all():
         for i in range(4): r.worker[i].wait()
         lines, was = r.lines(), r.position(0)
         for i in range(4): r.start(i)
-        check(f"all: worker 0 says where it goes on from; {r.last_words()}", r.says(0, "resuming from step", since=was) is not None)
+        check(f"all: worker 0 says where it goes on from; {r.last_lines()}", r.wait_log(0, "resuming from step", since=was) is not None)
         found = re.findall(r"resuming from step (\d+)", r.log(0)[was:])
         if not found: break
         lost = max(0, lines // 2 - int(found[0]))  # a line for each step, one for each epoch, which has one step
-        tell(4, f"SIGKILL of all, time {again + 1}: steps since the checkpoint that the next start goes on from, of {lines // 2}", lost,
-             f"{every} s, or {rate / 2 * every:.0f} steps")
+        report(4, f"SIGKILL of all, time {again + 1}: steps since the checkpoint that the next start goes on from, of {lines // 2}", lost,
+               f"{every} s, or {rate / 2 * every:.0f} steps")
         figure(4, "SIGKILL of all: lost of the run", lost * 2 / rate, every + 0.2)
         if not r.reaches(lines + 20): break
     whole(r, [])
@@ -263,10 +263,10 @@ def the_last_step():
         r.start_all(2)
         at = die_at(r, i, what, function, closing=closing)
         codes = r.wait()
-        check(f"{r.name}: exit codes {codes}; {r.last_words()}", codes == {w: -signal.SIGKILL if w == i else 0 for w in range(3)})
+        check(f"{r.name}: exit codes {codes}; {r.last_lines()}", codes == {w: -signal.SIGKILL if w == i else 0 for w in range(3)})
         if at: figure(40, f"SIGKILL of worker {i}, {what}: the others out with 0", time.monotonic() - at, 5.0)
         if r.same_weights() and function == "qr_weights_encode":
-            tell(2, "SIGKILL of worker 0 while it writes the weights: another writes all files", "the same bytes", "the same")
+            report(2, "SIGKILL of worker 0 while it writes the weights: another writes all files", "the same bytes", "the same")
         r.close()
 
 

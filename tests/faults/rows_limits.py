@@ -3,7 +3,7 @@
 busy neighbours."""
 import json, os, re, signal, subprocess, threading, time, urllib.request
 
-from ring import QRINGD, WORK, Ring, check, figure, folder, free_ports, job, judged, main, row, skip, tell, until
+from ring import QRINGD, Ring, WORK, check, check_speed, figure, folder, free_ports, job, main, report, row, skip, until
 
 ENDLESS = 1000000
 
@@ -30,10 +30,10 @@ def other_settings():
         w = r.start(2)
         until(lambda: w.poll() is not None, every=0.001)
         figure(18, f"another {what}: the worker is out", time.monotonic() - at, 1.0)
-        check(f"other {what}: it ends with 3, not {w.poll()}; {r.last_words()}", w.poll() == 3)
+        check(f"other {what}: it ends with 3, not {w.poll()}; {r.last_lines()}", w.poll() == 3)
         found = re.search(r"has other settings under the job name [^:]*: (%s) is (.+?) there and (.+?) here" % field, r.log(2))
         if check(f"other {what}: field and both values in {r.log(2)[-600:]}", found):
-            tell(18, f"another {what}: it says", f"{found[1]} is {found[2]} there and {found[3]} here", "field and both values")
+            report(18, f"another {what}: it says", f"{found[1]} is {found[2]} there and {found[3]} here", "field and both values")
             check(f"other {what}: {found[0]}", found[2] != found[3] and (there is None or (found[2], found[3]) == (here, there)))
         check(f"other {what}: a member says so too", until(lambda: "has other settings" in r.log(0)[had:]))
         check(f"other {what}: the ring goes on as it was", "resumed after step" not in r.log(0)[had:] and r.alive() == [0, 1])
@@ -65,7 +65,7 @@ def too_little_memory():
     check(f"it ends with a permanent code, not {done.returncode}: {done.stderr[-500:]}", 1 <= done.returncode < 124)
     check(f"both numbers are said: {done.stderr[-500:]}", str(8 << 20) in numbers and any(int(n) > 8 << 20 for n in numbers))
     check("no step was made", not os.path.exists(WORK + "/big/steps.jsonl"))
-    tell(27, "memory limit below need: refused before the first step, need and limit in bytes", ", ".join(numbers), "both numbers")
+    report(27, "memory limit below need: refused before the first step, need and limit in bytes", ", ".join(numbers), "both numbers")
 
 
 # ---- row 29: a number that is none ----
@@ -84,11 +84,11 @@ def not_finite():
     for i in range(3): r.start(i)
     codes = set(r.wait(60).values())
     said = {tuple(re.findall(r"step \d+: sample \d+ \(micro-batch \d+[^\"]*", r.log(i))[-1:]) for i in range(3)}
-    check(f"bad: one permanent code, not {codes}; {r.last_words()}", len(codes) == 1 and 1 <= min(codes) < 124)
+    check(f"bad: one permanent code, not {codes}; {r.last_lines()}", len(codes) == 1 and 1 <= min(codes) < 124)
     if check(f"bad: one sentence: {said}", len(said) == 1 and () not in said):
         text = said.pop()[0]
         check(f"bad: it names the sample: {text}", "sample 77 " in text)
-        tell(29, f"a gradient that is not finite: all three end with {min(codes)} and say", text[:90], "<= 1 step")
+        report(29, f"a gradient that is not finite: all three end with {min(codes)} and say", text[:90], "<= 1 step")
         step = int(re.match(r"step (\d+)", text)[1])
         check(f"bad: nothing of step {step} is applied: {r.lines()} lines", r.lines() < step)
 
@@ -123,7 +123,7 @@ def slow_worker():
     r.reaches(6)
     two = time.monotonic() - since
     before, share = shares(r, ports, max(1.5, 2 * two))
-    judged(f"slow: about half of the micro-batches before: {share:.2f}", 0.3 < share < 0.7, 0 < share < 1)
+    check_speed(f"slow: about half of the micro-batches before: {share:.2f}", 0.3 < share < 0.7, 0 < share < 1)
     end = threading.Event()
 
     def duty():
@@ -138,9 +138,9 @@ def slow_worker():
     slow, share = shares(r, ports, max(1.5, 4 * before))
     end.set()
     t.join()
-    tell(21, "one of two workers at a third of its speed: its part of the micro-batches (ideal 0.25)", f"{share:.2f}", "0.4")
-    tell(21, f"a step of {before:.3f} s takes {slow:.3f} s: of the ideal time", f"{slow / (1.5 * before):.2f}", "1.25")
-    judged(f"slow: micro-batches move: {share:.2f} of them are the slow one's", 0.1 < share < 0.45, 0 < share < 1)
+    report(21, "one of two workers at a third of its speed: its part of the micro-batches (ideal 0.25)", f"{share:.2f}", "0.4")
+    report(21, f"a step of {before:.3f} s takes {slow:.3f} s: of the ideal time", f"{slow / (1.5 * before):.2f}", "1.25")
+    check_speed(f"slow: micro-batches move: {share:.2f} of them are the slow one's", 0.1 < share < 0.45, 0 < share < 1)
     r.settle(extra=1)
     r.same()
 
@@ -161,8 +161,8 @@ def busy_neighbours():
             p.wait()
     figure(38, f"eight busy neighbours for {seconds} s: longest pause", r.longest_gap(at, time.monotonic()), 1.25)
     ejected = sum(r.log(i)[at_:].count("resumed after step") for i, at_ in since.items())
-    tell(38, f"eight busy neighbours for {seconds} s: ejections", ejected, 0)
-    judged(f"busy: {ejected} changes of the ring", ejected == 0)
+    report(38, f"eight busy neighbours for {seconds} s: ejections", ejected, 0)
+    check_speed(f"busy: {ejected} changes of the ring", ejected == 0)
     r.settle()
     r.same()
 

@@ -8,7 +8,7 @@ the load of the machine."""
 import os, time
 
 from namespaces import Pods, Proxy, address, cut, enter, inside, reset, run
-from ring import QRING, check, figure, job, judged, main, row, tell, until
+from ring import QRING, check, check_speed, figure, job, main, report, row, until
 
 enter()
 ALL = (0, 1, 2, 3, 4)
@@ -52,8 +52,8 @@ def without_data(r, what, rules, pair, reset_too=False):
     time.sleep(max(0, at + 3 - time.monotonic()))
     rate = r.rate(SECONDS)
     said = f"{rate:.0f} steps/s instead of {clean:.0f} from 3 s on, for {SECONDS:.0f} s"
-    tell(42, what, said, "half")
-    judged(f"{r.name}: {what}: {said}; {r.last_words()}", rate >= clean * SHARE, rate > 0)
+    report(42, what, said, "half")
+    check_speed(f"{r.name}: {what}: {said}; {r.last_lines()}", rate >= clean * SHARE, rate > 0)
     left = [i for i in ALL if r.metrics(i).get("qring_members") == 4]
     # the one that is left out shows its last generation, which may have had four members too, without the other of the pair
     check(f"{r.name}: {what}: four of them go on: {members(r)}", len(left) >= 4)
@@ -66,18 +66,18 @@ def without_data(r, what, rules, pair, reset_too=False):
     check(f"{r.name}: {what}: the pair is in the metrics: {silent}", silent)  # of one with all, the first that was noticed
     status = run(*inside(a), QRING, "status", "127.0.0.1:8080", check=False) + run(*inside(b), QRING, "status", "127.0.0.1:8080", check=False)
     check(f"{r.name}: {what}: the pair is in the status:\n{status}", "no data" in status)
-    check(f"{r.name}: {what}: nobody has left; {r.last_words()}", r.alive() == list(ALL))
+    check(f"{r.name}: {what}: nobody has left; {r.last_lines()}", r.alive() == list(ALL))
     cut({})
     at = time.monotonic()
     good = until(lambda: members(r) == [5] * 5)
-    check(f"{r.name}: {what}: all five are members again: {members(r)}; {r.last_words()}", good)
+    check(f"{r.name}: {what}: all five are members again: {members(r)}; {r.last_lines()}", good)
     figure(42, f"{what}: healed, all five again", time.monotonic() - at, 10.0)
 
 
 def one_after_the_other(r, faults):
     with Proxy(*ALL, delay_us=HOP_US):
         if not r.start_all(): return
-        check(f"{r.name}: all five at the beginning: {members(r)}; {r.last_words()}", until(lambda: members(r) == [5] * 5))
+        check(f"{r.name}: all five at the beginning: {members(r)}; {r.last_lines()}", until(lambda: members(r) == [5] * 5))
         for fault in faults: without_data(r, *fault)
     r.settle()
     r.same()

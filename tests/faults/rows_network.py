@@ -7,7 +7,7 @@ the training, after the disturbance, uses the bridge at full speed.
 import json, socket, statistics, time
 
 from namespaces import Pods, Proxy, Watch, address, cut, enter, inside, losing, one_way, partition, pod, reset, run, socket_in
-from ring import PATIENCE, QRING, check, figure, job, judged, main, row, tell, until
+from ring import QRING, TIMEOUT_S, check, check_speed, figure, job, main, report, row, until
 
 enter()
 HOP_US, EPOCHS = 1000, 800
@@ -22,17 +22,17 @@ def ring_of_four(name, tls, flags=(), epochs=EPOCHS):
 def ends_well(r):
     """All go on until the end, and nothing of what happened is in the result."""
     codes = r.wait()
-    check(f"{r.name}: exit codes {codes}; {r.last_words()}", set(codes.values()) == {0})
+    check(f"{r.name}: exit codes {codes}; {r.last_lines()}", set(codes.values()) == {0})
     r.same()
 
 
 def secured(tls): return "TLS" if tls else "plaintext"
 
 
-def whole(r, seconds=PATIENCE):
+def whole(r, seconds=TIMEOUT_S):
     """Until all four are members as each of them says; the moment, or None."""
     good = until(lambda: all(r.metrics(i).get("qring_members") == 4 for i in ALL), seconds)
-    check(f"{r.name}: all four are members again within {seconds} s; {r.last_words()}", good)
+    check(f"{r.name}: all four are members again within {seconds} s; {r.last_lines()}", good)
     return time.monotonic() if good else None
 
 
@@ -53,11 +53,11 @@ def half_and_half(tls):
         at = time.monotonic()
         cut(partition((0, 1), (2, 3)))
         both = lambda: all(r.metrics(i).get("qring_members") == 2 for i in ALL)
-        check(f"{r.name}: two halves go on; {r.last_words()}", until(both))
+        check(f"{r.name}: two halves go on; {r.last_lines()}", until(both))
         figure(8, f"half/half partition, {secured(tls)}: both halves train", time.monotonic() - at, 2.0)
         steps = [r.metrics(i).get("qring_step", 0) for i in ALL]
         goes = lambda: all(r.metrics(i).get("qring_step", 0) > s + 20 for i, s in zip(ALL, steps))
-        check(f"{r.name}: every worker goes on, {steps}; {r.last_words()}", until(goes))
+        check(f"{r.name}: every worker goes on, {steps}; {r.last_lines()}", until(goes))
         cut({})
         at = time.monotonic()
         if whole(r): figure(8, f"half/half partition, {secured(tls)}: merged after healing", time.monotonic() - at, 2.0)
@@ -65,7 +65,7 @@ def half_and_half(tls):
     ends_well(r)
     seen = watch.close()
     check(f"{r.name}: LATEST is one line that never falls: {seen}", len(seen) > 5 and seen == sorted(seen))
-    tell(8, f"LATEST over a shared store, {secured(tls)}", f"{len(seen)} values, none below the one before", "it never falls")
+    report(8, f"LATEST over a shared store, {secured(tls)}", f"{len(seen)} values, none below the one before", "it never falls")
 
 
 def round_trip_us():
@@ -90,13 +90,13 @@ def round_trip_us():
 
 
 @row(0)
-def the_proxy_itself():
+def proxy_delay():
     """What it adds by itself is far below the HOP_US that the rows ask of it."""
     for i in (0, 1): pod(i)
     bridge = round_trip_us()
     with Proxy(0, 1): through = round_trip_us()
     print(f"1 KB there and back: {bridge:.0f} us over the bridge, {through:.0f} us through the proxy, at rest")
-    judged(f"the proxy adds {through - bridge:.0f} us", through - bridge < 2 * HOP_US)
+    check_speed(f"the proxy adds {through - bridge:.0f} us", through - bridge < 2 * HOP_US)
 
 
 @row(8, timed=True)
@@ -116,14 +116,14 @@ def one_direction():
         since = len(r.log(2))
         cut(one_way(0, 2))
         at = time.monotonic()
-        took = r.says(2, "worker 0 (10.77.0.10:2222): silent for", since=since)
-        check(f"{r.name}: worker 2 names worker 0; {r.last_words()}", took is not None)
+        took = r.wait_log(2, "worker 0 (10.77.0.10:2222): silent for", since=since)
+        check(f"{r.name}: worker 2 names worker 0; {r.last_lines()}", took is not None)
         figure(9, "one-way partition: named", took or 10, 1.5)
         figure(9, "one-way partition: the others go on", r.grows_after(at, 1), 2.0)
         three = until(lambda: r.metrics(0).get("qring_members") == 3)
         check(f"{r.name}: three of them, {[r.metrics(i).get('qring_members') for i in ALL]}", three)
         time.sleep(max(0, at + 4 - time.monotonic()))  # longer than any wait for a broken stream: who is left out stays, and tries
-        check(f"{r.name}: nobody has left; {r.last_words()}", r.alive() == list(ALL))
+        check(f"{r.name}: nobody has left; {r.last_lines()}", r.alive() == list(ALL))
         cut({})
         at = time.monotonic()
         if whole(r): figure(9, "one-way partition: whole after healing", time.monotonic() - at, 2.0)
@@ -146,9 +146,9 @@ def flapping():
         flapped = (r.lines() - before) / (time.monotonic() - at)
         share = 100 * flapped / clean
         said = f"{share:.0f} % of the clean rate, {r.regroups()} changes of the group"
-        tell(10, f"a link that is there every other 500 ms, {seconds} s", said, "at least 30 %")
+        report(10, f"a link that is there every other 500 ms, {seconds} s", said, "at least 30 %")
         # TCP sends again 200 and 600 ms after it lost something: what can be had is some 37 %, less where the machine is busy besides.
-        judged(f"{r.name}: {share:.0f} % of the clean rate", share >= 3, share > 0)
+        check_speed(f"{r.name}: {share:.0f} % of the clean rate", share >= 3, share > 0)
     ends_well(r)
 
 
@@ -161,9 +161,9 @@ def lost_packets():
         rate = r.rate(seconds)
         changed = max(r.regroups(i) - c for i, c in zip(ALL, changes))
         said = f"{rate:.1f} steps/s instead of {clean:.0f}, {changed} changes of the group"
-        tell(11, what, said, "slower only" if given_up else "slower only, no change")
-        check(f"{r.name}: steps go on with {what}: {r.last_words()}", rate > 0)
-        judged(f"{r.name}: nobody is given up with {what}: {changed} changes; {r.last_words()}", changed == 0 or given_up)
+        report(11, what, said, "slower only" if given_up else "slower only, no change")
+        check(f"{r.name}: steps go on with {what}: {r.last_lines()}", rate > 0)
+        check_speed(f"{r.name}: nobody is given up with {what}: {changed} changes; {r.last_lines()}", changed == 0 or given_up)
 
     with Proxy(*ALL, delay_us=HOP_US) as p:
         if not r.start_all(): return
@@ -173,7 +173,7 @@ def lost_packets():
         said = p.count()
         check(f"{r.name}: frames out of order and twice: {said}", said["reordered"] > 20 and said["doubled"] > 2)
         did = f"{said['reordered']} frames out of order, {said['doubled']} twice, {said['lost']} lost, of {said['frames']}"
-        tell(11, "what the proxy did", did, "none")
+        report(11, "what the proxy did", did, "none")
         p.order(f"* * delay {HOP_US} jitter 0 double 0 loss 0")
         for percent, seconds in ((1, 1.5), (5, 2.5), (20, 2.5)):
             cut(losing(percent, ALL))
@@ -211,11 +211,11 @@ def thin_line():
         rate = r.rate(3.5)
         status = run(*inside(0), QRING, "status", "127.0.0.1:8080")
         said = f"{rate:.1f} steps/s instead of {clean:.0f}, {r.regroups()} changes of the group"
-        tell(13, "worker 3 has 1 Mbit/s", said, "no timeout, and it is named")
-        check(f"{r.name}: steps go on; {r.last_words()}", rate > 0)
+        report(13, "worker 3 has 1 Mbit/s", said, "no timeout, and it is named")
+        check(f"{r.name}: steps go on; {r.last_lines()}", rate > 0)
         check(f"{r.name}: nobody is given up", r.regroups() == 0)
         link = next((l for l in status.splitlines() if l.startswith("slow link")), status)
-        tell(13, "what qring status says", link, "worker 3")
+        report(13, "what qring status says", link, "worker 3")
         check(f"{r.name}: worker 3 is named: {link}", "2 KB to worker 3 " in link)
         run(*inside(3), "tc", "qdisc", "del", "dev", "eth0", "root")
         run("tc", "qdisc", "del", "dev", "v3", "root")
@@ -238,7 +238,7 @@ def damaged_bits():
             p.order("* * flip 0")
             check(f"{r.name}: {control} bits were flipped on control connections", control >= 12)
         said = f"{flips} flips and {control} between control threads, {changes} changes of the group"
-        tell(14, f"damaged bits in TCP's payload, {secured(tls)}", said, "0 silent: the digest is the undisturbed run's")
+        report(14, f"damaged bits in TCP's payload, {secured(tls)}", said, "0 silent: the digest is the undisturbed run's")
         ends_well(r)
 
 

@@ -5,19 +5,19 @@ checked; at the end each step and the digest are those of one worker alone."""
 import json, os, shutil, socket, ssl, threading, time
 
 import attacks
-from ring import check, folder, job, main, row, tell, until
-from watched import IDLE_KB, PEER_KB, besieged, call, certificates, cut, finish, fork, issued, refused, start, state
+from ring import check, folder, job, main, report, row, until
+from watched import IDLE_KB, PEER_KB, start_attacked, call, certificates, cut, finish, fork, issued, refused, start, state
 
 
 @row(31)
 def harm():
-    r, w, tls, go = besieged("harm", 31)
+    r, w, tls, go = start_attacked("harm", 31)
     control, data = w.ports()
     slow = [fork.Process(target=f, args=(p, tls), daemon=True) for f in (attacks.slow_reader, attacks.slow_stranger) for p in (control, data)]
     before, had_kb = w.metrics(), w.kb("VmRSS")
     for p in slow: p.start()
     time.sleep(2)
-    tell(31, "slow readers, two with the certificate and two without", f"{(w.kb('VmRSS') - had_kb) / 1024:.1f} MB more", f"{len(slow) * PEER_KB >> 10} MB")
+    report(31, "slow readers, two with the certificate and two without", f"{(w.kb('VmRSS') - had_kb) / 1024:.1f} MB more", f"{len(slow) * PEER_KB >> 10} MB")
     check("slow readers: memory", w.kb("VmRSS") - had_kb <= len(slow) * PEER_KB)
     for name, port in ("control", control), ("data", data):
         go(f"streams reset 20 000 times, certificate, {name} port", attacks.rapid_reset, port, rises=cut)
@@ -39,8 +39,8 @@ def harm():
         go(what, attacks.many(1000, first, 1), control, 1000 * IDLE_KB, rises=cut, each=1000)
     for p in slow: p.join(10)
     check("slow readers: state", state(before) == state(w.metrics()))
-    tell(31, "generations that changed, of a whole run of attacks", int(w.metrics()["qring_regroups_total"]), 0)
-    tell(31, "steps, each that of one worker alone", finish(r), "all")
+    report(31, "generations that changed, of a whole run of attacks", int(w.metrics()["qring_regroups_total"]), 0)
+    report(31, "steps, each that of one worker alone", finish(r), "all")
 
 
 @row(32)
@@ -59,8 +59,8 @@ def strangers():
         check(f"{reason}: counted", until(lambda: w.metrics()[key] >= before[key] + 10, every=0.1))
         after = w.metrics()
         check(f"{reason}: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
-        tell(32, reason, f"10 calls, {after[key] - before[key]:.0f} refused", "10; no change of state")
-    tell(32, "steps, each that of one worker alone", finish(r), "all")
+        report(32, reason, f"10 calls, {after[key] - before[key]:.0f} refused", "10; no change of state")
+    report(32, "steps, each that of one worker alone", finish(r), "all")
 
 
 class Tap:
@@ -146,7 +146,7 @@ def again_above_tls(what, r, w, plain, cert):
     time.sleep(2)
     after = w.metrics()
     changes = after["qring_regroups_total"] - before["qring_regroups_total"]
-    tell(33, f"a session said again {what}", f"{changes:.0f} changes of the ring", "no step lost")
+    report(33, f"a session said again {what}", f"{changes:.0f} changes of the ring", "no step lost")
 
 
 @row(33)
@@ -166,7 +166,7 @@ def replays():
     check("replays of a session's bytes are counted", until(lambda: refused(w.metrics()) >= refused(before) + 10, every=0.1))
     after = w.metrics()
     check(f"replayed bytes change nothing: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
-    tell(33, "a session's bytes replayed", f"10 times, {refused(after) - refused(before):.0f} refused", "10; no change of state")
+    report(33, "a session's bytes replayed", f"10 times, {refused(after) - refused(before):.0f} refused", "10; no change of state")
     again_above_tls("by a holder of the certificate, of a worker that is here", r, w, plain, tls)
     before = w.metrics()
     r.kill(1)
@@ -179,7 +179,7 @@ def replays():
     if 1 not in r.alive(): r.start(1)
     check("both train again", until(lambda: w.metrics()["qring_members"] == 2, every=0.05))
     del taps[0].said[:]
-    tell(33, "steps, each that of one worker alone", finish(r), "all")
+    report(33, "steps, each that of one worker alone", finish(r), "all")
 
 
 @row(34)
@@ -218,9 +218,9 @@ def rotation():
     check("the CA that was taken away is refused", until(lambda: w.metrics()[key] > before[key], every=0.1))
     after = w.metrics()
     check(f"{state(before)} is {state(after)}", state(before) == state(after))
-    tell(34, "four changes of the files while training", f"{int(after['qring_regroups_total'])} changes of the ring, no step waits longer than "
-         f"{r.longest_gap(began, time.monotonic()):.2f} s", "0 failed steps")
-    tell(34, "steps, each that of one worker alone", finish(r), "all")
+    report(34, "four changes of the files while training", f"{int(after['qring_regroups_total'])} changes of the ring, no step waits longer than "
+           f"{r.longest_gap(began, time.monotonic()):.2f} s", "0 failed steps")
+    report(34, "steps, each that of one worker alone", finish(r), "all")
 
 
 main()

@@ -4,7 +4,7 @@ resizing, duplicate indexes, clocks."""
 import os, re, signal, subprocess, threading, time
 
 import points
-from ring import REPEAT, WORK, Ring, certs, check, figure, free_ports, job, judged, main, row, tell, turn, until
+from ring import REPEAT, Ring, WORK, certs, check, check_speed, figure, free_ports, job, main, report, row, turn, until
 
 ENDLESS = 1000000  # epochs: the row ends the ring when it has seen enough
 
@@ -44,7 +44,7 @@ def freeze(r, i, seconds):
     watcher = min(set(r.alive()) - {i})
     at = time.monotonic()
     r.kill(i, signal.SIGSTOP)
-    named = r.says(watcher, f"worker {i} (", since=since[watcher])
+    named = r.wait_log(watcher, f"worker {i} (", since=since[watcher])
     who = f"SIGSTOP of {'one' if i else 'the leader'}{word(r)}"
     if check(f"{r.name}: worker {watcher} names worker {i}", named is not None): figure(5, f"{who}: named", named, 1.5)
     figure(5, f"{who}: next step", r.grows_after(at), 2.0)
@@ -111,7 +111,7 @@ def asked_to_leave():
             figure(6, f"SIGTERM to {who}{', TLS' * tls}: out", took, 1.0)
             r.grows_after(at + 0.3)
             figure(6, f"SIGTERM to {who}{', TLS' * tls}: the others stall", r.longest_gap(at, at + 0.3), 0.2)
-            check(f"{r.name}: who left is named", r.says(watcher, f"worker {i} (", since=since[watcher]) is not None)
+            check(f"{r.name}: who left is named", r.wait_log(watcher, f"worker {i} (", since=since[watcher]) is not None)
         whole(r)
 
 
@@ -147,8 +147,8 @@ def crash_loop():
     during = (r.lines() - had) / took
     check(f"loop: it ended with 2 each time: {set(ends)}", set(ends) == {2})
     quiet(r, since, "a process ended again and again before it said anything")
-    tell(7, f"crash loop, {len(ends)} ends in {took:.1f} s: throughput of the rest", f"{100 * during / before:.0f} %", "95 %")
-    judged(f"loop: {during:.0f} steps a second of {before:.0f}", during >= 0.4 * before, during > 0)  # the programs' starts take their part
+    report(7, f"crash loop, {len(ends)} ends in {took:.1f} s: throughput of the rest", f"{100 * during / before:.0f} %", "95 %")
+    check_speed(f"loop: {during:.0f} steps a second of {before:.0f}", during >= 0.4 * before, during > 0)  # the programs' starts take their part
 
     def come_and_die():
         w = r.start(2)
@@ -162,9 +162,9 @@ def crash_loop():
     joins = r.log(0)[was:].count("with 3 workers")
     during = (r.lines() - had) / (time.monotonic() - began)
     r.kill(2)
-    tell(7, f"one comes in and dies at once, for {time.monotonic() - began:.1f} s: times that it was let in", joins, 5)
-    judged(f"loop: back-off grows: let in {joins} times", 2 <= joins <= 6, 1 <= joins <= 6)
-    tell(7, "meanwhile: throughput of the rest", f"{100 * during / before:.0f} %", "95 %")
+    report(7, f"one comes in and dies at once, for {time.monotonic() - began:.1f} s: times that it was let in", joins, 5)
+    check_speed(f"loop: back-off grows: let in {joins} times", 2 <= joins <= 6, 1 <= joins <= 6)
+    report(7, "meanwhile: throughput of the rest", f"{100 * during / before:.0f} %", "95 %")
     whole(r, [2])
 
 
@@ -298,7 +298,7 @@ def clock_jumps():
         figure(20, f"the clock of {'all' if len(who) > 1 else 'one'} jumps: longest pause", r.longest_gap(at, time.monotonic()), 0.5)
     for who, seconds in (((2,), 3600), ((2,), -3600), (range(4), 3600), (range(4), -3600), (range(4), 0)): jump(who, seconds)
     quiet(r, since, "the clock jumps by an hour")
-    tell(20, "the clock jumps by an hour, forth and back, five times: ejections", 0, 0)
+    report(20, "the clock jumps by an hour, forth and back, five times: ejections", 0, 0)
     said = max(re.findall(r'"time":"([^"]{19})', r.log(0)))
     check(f"clock: the worker believed that it was later: {said}", said > time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 3000)))
     whole(r)

@@ -4,7 +4,7 @@ until Ctrl-C. N=20 for twenty seeds, SEED=7 for one. `make soak` is longer, with
 restarts."""
 import os, random, signal, subprocess, time
 
-from ring import QRING, Ring, check, job, main, row, tell, until
+from ring import QRING, Ring, check, job, main, report, row, until
 
 
 def disturb(run, dice, seconds):
@@ -50,7 +50,7 @@ def random_faults():
         except subprocess.TimeoutExpired:
             run.kill()
             code = "none: it hangs"
-        tell(37, f"seed {seed}: {killed} killed, {asked} asked to leave, {stopped} stopped, started again by qring run: ended by Ctrl-C", code, "-2")
+        report(37, f"seed {seed}: {killed} killed, {asked} asked to leave, {stopped} stopped, started again by qring run: ended by Ctrl-C", code, "-2")
         check(f"seed {seed} dies of SIGINT, not {code}", code == -signal.SIGINT)
         r.settle()
         r.same()

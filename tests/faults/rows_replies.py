@@ -3,7 +3,7 @@
 downloads that break again and again. No time is measured."""
 import hashlib, json, os, struct, subprocess, urllib.request, zipfile
 
-from ring import QRING, WORK, Ring, alone, check, job, main, row, tell, truth
+from ring import QRING, Ring, WORK, alone, check, job, main, report, row, truth
 from storage import OFTEN, SMALL, Fake, small
 
 # Replies of 200 of which nobody knows what they say.
@@ -32,15 +32,15 @@ def a_success_that_cannot_be_read():
             for i in range(2): r.start(i)
             codes = r.wait()
             left = fake.ask("state")["faults_left"]
-            check(f"{what}: exit codes 0, not {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
+            check(f"{what}: exit codes 0, not {codes}; {r.last_lines()}", codes == {0: 0, 1: 0})
             check(f"{what}: {left} faults were not met", left == 0)
             r.same()
             with open(alone(r.job, r.epochs) + "/weights.h5", "rb") as f: want = hashlib.sha256(f.read()).hexdigest()
             stored = fake.stored(name + "/w.h5")
             check(f"{what}: the weights are there once, the same bytes: {stored}, {want}", [o[2] for o in stored] == [want])
             good += codes == {0: 0, 1: 0} and [o[2] for o in stored] == [want]
-        tell(46, f"the 200 of the final upload cannot be read, in {len(CUT)} ways, those of tokens and downloads neither: exit 0, weights there",
-             f"{good} of {len(CUT)}", "all")
+        report(46, f"the 200 of the final upload cannot be read, in {len(CUT)} ways, those of tokens and downloads neither: exit 0, weights there",
+               f"{good} of {len(CUT)}", "all")
 
 
 @row(46)
@@ -64,7 +64,7 @@ def a_large_upload_whose_end_is_cut():
             there = [o[2] for o in fake.stored(name)]
             check(f"{times} replies cut: the same bytes, once: {there}", there == [want])
             good += done.returncode == 0 and there == [want]
-        tell(46, "an upload of 9.6 MB whose last reply is cut, and the answers after it: exit 0, the same bytes, stored once", f"{good} of 3", "all")
+        report(46, "an upload of 9.6 MB whose last reply is cut, and the answers after it: exit 0, the same bytes, stored once", f"{good} of 3", "all")
 
 
 @row(46)
@@ -91,12 +91,12 @@ def data_that_breaks_again_and_again():
             breaks += len(odd)
             r.start(0)
             codes, left = r.wait(), fake.ask("state")["faults_left"]
-            check(f"{what}: exit code 0, not {codes}; {r.last_words()}", codes == {0: 0})
+            check(f"{what}: exit code 0, not {codes}; {r.last_lines()}", codes == {0: 0})
             check(f"{what}: {left} faults were not met", left == 0)
             digest, _ = truth(local, 1)
             with open(r.out + "/result.json") as f: mine = json.load(f)["state_digest"]
             check(f"{what}: digest {mine}, not {digest}", mine == digest)
-        tell(46, f"a data file of {len(content) / 1e6:.1f} MB whose download breaks {breaks} times in six ways: trained", "the digest from the disk", "the same, exit 0")
+        report(46, f"a data file of {len(content) / 1e6:.1f} MB whose download breaks {breaks} times in six ways: trained", "the digest from the disk", "the same, exit 0")
 
 
 main()

@@ -6,7 +6,7 @@ others; late: into a working ring; the newcomer has the lowest index, and so lea
 or the highest. Digest and steps.jsonl are those of one worker alone."""
 import errno, json, os, re, shutil, signal, subprocess, time
 
-from ring import QRINGD, SANITIZED, Ring, certs, check, folder, free_ports, job, main, row, tell, truth, until
+from ring import QRINGD, Ring, SANITIZED, certs, check, folder, free_ports, job, main, report, row, truth, until
 
 EPOCHS, FOREVER = 400 if SANITIZED else 3000, 1000000  # longer than a newcomer needs to come, on a machine that nobody disturbs
 SOON = 400 if SANITIZED else 700  # where all come at once
@@ -48,7 +48,7 @@ def digest_in(out):
     except OSError as e: return str(e)
 
 
-def says_once(r, i, key, own, theirs, others):
+def check_logged_once(r, i, key, own, theirs, others):
     words = f"{key} is {own} here and {theirs} in the ring; the ring's value applies until the run ends: to change it, stop all workers"
     n = len(re.findall(re.escape(words), r.log(i)))
     check(f"{r.name}: worker {i} says once, not {n} times, that {words}", n == 1)
@@ -58,9 +58,9 @@ def says_once(r, i, key, own, theirs, others):
 
 def ends(r, what, seconds=120):
     codes = r.wait(seconds)
-    good = check(f"{r.name}: all end with 0, not {codes}; {r.last_words()}", set(codes.values()) == {0})
+    good = check(f"{r.name}: all end with 0, not {codes}; {r.last_lines()}", set(codes.values()) == {0})
     good &= r.same()
-    tell(41, what, f"all end with {sorted(set(codes.values()))}, {'the same digest' if good else 'ANOTHER DIGEST'}", "codes 0, the same digest")
+    report(41, what, f"all end with {sorted(set(codes.values()))}, {'the same digest' if good else 'ANOTHER DIGEST'}", "codes 0, the same digest")
 
 
 @row(41)
@@ -71,7 +71,7 @@ def epochs_late():
         works(r, 0, 3)
         for i, other in ((0, lowest), (3, highest)): r.start(i, "--epochs", str(other))
         for i in (0, 3): r.joins(i)
-        for i, other in ((0, lowest), (3, highest)): says_once(r, i, "epochs", other, r.epochs, (1, 2))
+        for i, other in ((0, lowest), (3, highest)): check_logged_once(r, i, "epochs", other, r.epochs, (1, 2))
         ends(r, f"{lowest} epochs, late, lowest index, and {highest}, highest index")
 
 
@@ -112,10 +112,10 @@ def epochs_beyond():
     at = {i: r.position(i) for i in r.worker}
     for i in range(3): r.start(i, "--epochs", "2", "--form-timeout", "20s")
     codes = r.wait(60)
-    check(f"{r.name}: too few epochs for what is trained: {codes}; {r.last_words()}", set(codes.values()) == {2})
+    check(f"{r.name}: too few epochs for what is trained: {codes}; {r.last_lines()}", set(codes.values()) == {2})
     said = [i for i in at if "epochs are already trained, and the leader, worker 0" in r.log(i)[at[i]:] and "raise --epochs" in r.log(i)[at[i]:]]
     check(f"{r.name}: {said} say why", said == [1, 2])
-    tell(41, "fewer epochs than are trained, and no ring works", f"codes {sorted(set(codes.values()))}, and why", "code 2")
+    report(41, "fewer epochs than are trained, and no ring works", f"codes {sorted(set(codes.values()))}, and why", "code 2")
 
 
 @row(41)
@@ -127,17 +127,17 @@ def allreduce():
         other = dict(zip((0, 2, 3, 5), (k for k in KINDS if k != kind)))
         for i in other: r.start(i, "--allreduce", other[i])
         for i in other: r.joins(i)
-        check(f"{r.name}: all six work together; {r.last_words()}", until(lambda: "with 6 workers" in r.log(1)))
+        check(f"{r.name}: all six work together; {r.last_lines()}", until(lambda: "with 6 workers" in r.log(1)))
         r.reaches(r.lines() + 10)
-        for i in other: says_of(r, i, "allreduce", other[i], kind)
+        for i in other: check_logged(r, i, "allreduce", other[i], kind)
         ended = [i for i in range(6) if i not in r.alive()]
-        check(f"{r.name}: nobody ends, not {ended}; {r.last_words()}", not ended)
+        check(f"{r.name}: nobody ends, not {ended}; {r.last_lines()}", not ended)
         codes = r.settle()
         good = check(f"{r.name}: asked to leave they end with 143, not {codes}", set(codes.values()) == {143}) & r.same()
-        tell(41, f"allreduce {kind}, then {', '.join(other.values())}", "all six train, the same digest" if good else "ANOTHER END", "the same digest")
+        report(41, f"allreduce {kind}, then {', '.join(other.values())}", "all six train, the same digest" if good else "ANOTHER END", "the same digest")
 
 
-def says_of(r, i, key, own, theirs):
+def check_logged(r, i, key, own, theirs):
     n = r.log(i).count(f"{key} is {own} here and {theirs} in the ring")
     check(f"{r.name}: worker {i} says once, not {n} times, that {key} is {own} here and {theirs} in the ring", n == 1)
 
@@ -159,14 +159,14 @@ def everything():
                  "--exit-on-drain", "7", "--termination-log", aside + "/last"]
         r.start(index, *flags, env={"TF_CONFIG": ""})
         r.joins(index)
-        for key, own, theirs in ("epochs", FEWER, r.epochs), ("allreduce", "ring", "doubling"), ("min-workers", 4, 1): says_of(r, index, key, own, theirs)
+        for key, own, theirs in ("epochs", FEWER, r.epochs), ("allreduce", "ring", "doubling"), ("min-workers", 4, 1): check_logged(r, index, key, own, theirs)
         check(f"{r.name}: it says whose places count", "out, weights or checkpoints differ from the ring's" in r.log(index))
         codes = r.wait(400) # kernels of "portable" take twenty times as long, beside other tests
-        good = check(f"{r.name}: all end with 0, not {codes}; {r.last_words()}", set(codes.values()) == {0})
+        good = check(f"{r.name}: all end with 0, not {codes}; {r.last_lines()}", set(codes.values()) == {0})
         digest = digest_in(aside if index == 0 else r.out)
         good &= check(f"{r.name}: digest {digest} in the leader's folder", digest == truth(r.job, r.epochs)[0])
         if index == 2: good &= r.same()
-        tell(41, f"every setting that may differ does, {'lowest' if index == 0 else 'highest'} index", "codes 0, the same digest" if good else codes, "codes 0, the same digest")
+        report(41, f"every setting that may differ does, {'lowest' if index == 0 else 'highest'} index", "codes 0, the same digest" if good else codes, "codes 0, the same digest")
 
 
 @row(41)
@@ -180,10 +180,10 @@ def more_needed():
         at = time.monotonic()
         r.kill(1)
         r.grows_after(at)
-        says_of(r, index, "min-workers", 60, 1)
+        check_logged(r, index, "min-workers", 60, 1)
         codes = r.wait(120)
-        good = check(f"{r.name}: the other two end with 0: {codes}; {r.last_words()}", {c for i, c in codes.items() if i != 1} == {0}) & r.same()
-        tell(41, f"min-workers 60 in a ring of three, {'lowest' if index == 0 else 'highest'} index", "trains on, also after a death" if good else codes, "trains on")
+        good = check(f"{r.name}: the other two end with 0: {codes}; {r.last_lines()}", {c for i, c in codes.items() if i != 1} == {0}) & r.same()
+        report(41, f"min-workers 60 in a ring of three, {'lowest' if index == 0 else 'highest'} index", "trains on, also after a death" if good else codes, "trains on")
 
 
 @row(41)
@@ -197,7 +197,7 @@ def fresh():
     gone = until(lambda: not os.path.exists(latest), 1, 0.002)
     check(f"{r.name}: LATEST stays", not gone)
     r.joins(0)
-    tell(41, "--fresh, late, lowest index", "the ring's checkpoints stay" if not gone else "THEY ARE GONE", "they stay")
+    report(41, "--fresh, late, lowest index", "the ring's checkpoints stay" if not gone else "THEY ARE GONE", "they stay")
     r.settle()
     r.same()
     r.worker.clear()
@@ -221,9 +221,9 @@ def places():
     open(aside, "w").close()
     codes = r.wait(120)
     os.unlink(aside)
-    good = check(f"{r.name}: it alone ends with 2: {codes}; {r.last_words()}", codes == {0: 2, 1: 0, 2: 0})
+    good = check(f"{r.name}: it alone ends with 2: {codes}; {r.last_lines()}", codes == {0: 2, 1: 0, 2: 0})
     good = good and check(f"{r.name}: the digest", digest_in(r.out) == truth(r.job, r.epochs)[0])
-    tell(41, "a newcomer leads and cannot write its --out", codes if not good else "it alone ends with 2, the others write theirs", "codes 2, 0, 0")
+    report(41, "a newcomer leads and cannot write its --out", codes if not good else "it alone ends with 2, the others write theirs", "codes 2, 0, 0")
     stranger = folder("aside-stranger")  # the checkpoints of another job
     other = job("other-checkpoints-of", seed=99)
     with open(stranger + ".log", "w") as log:
@@ -242,7 +242,7 @@ def places():
     codes = r.settle()
     good &= check(f"{r.name}: asked to leave they end with 143, not {codes}", set(codes.values()) == {143})
     good &= r.same()
-    tell(41, "a newcomer leads and may not write its --checkpoints", "it alone ends with 2, the same digest" if good else codes, "code 2 for it")
+    report(41, "a newcomer leads and may not write its --checkpoints", "it alone ends with 2, the same digest" if good else codes, "code 2 for it")
 
 
 @row(41)
@@ -263,7 +263,7 @@ def other_job():
         check(f"{r.name}: it names key and values", re.search(r"seed is \d+ there and 77 here", r.log(index)))
         since = r.position(index)
         stranger = r.start(index)  # and again: while it is there the leader dies, and another worker of the ring comes again beside it
-        r.says(index, "has other settings", since=since)
+        r.wait_log(index, "has other settings", since=since)
         r.kill(first)
         r.worker[first].wait()
         r.job = own
@@ -275,10 +275,10 @@ def other_job():
         check(f"{r.name}: with 3, if at all, not {stranger.wait()}", stranger.returncode in (3, -9))
         leave(r, index)
         ended = [i for i in r.worker if i not in r.alive()]
-        check(f"{r.name}: nobody ends, not {ended}; {r.last_words()}", not ended)
+        check(f"{r.name}: nobody ends, not {ended}; {r.last_lines()}", not ended)
         codes = r.settle()
         good = check(f"{r.name}: asked to leave they end with 143, not {codes}", set(codes.values()) == {143}) & r.same()
-        tell(41, f"another seed, {'lowest' if index == 0 else 'highest'} index, and the leader dies", "it alone is refused, the same digest" if good else codes, "code 3 for it")
+        report(41, f"another seed, {'lowest' if index == 0 else 'highest'} index, and the leader dies", "it alone is refused, the same digest" if good else codes, "code 3 for it")
 
 
 @row(41)
@@ -296,7 +296,7 @@ def tls_or_not():
             good &= r.reaches(r.lines() + 10)
             codes = r.settle()
             good &= check(f"{r.name}: asked to leave the others end with 143, not {codes}", set(codes.values()) == {143}) & r.same()
-            tell(41, f"{word}, {'lowest' if index == 0 else 'highest'} index", "it alone gives up, the same digest" if good else codes, "code 138 for it")
+            report(41, f"{word}, {'lowest' if index == 0 else 'highest'} index", "it alone gives up, the same digest" if good else codes, "code 138 for it")
 
 
 if __name__ == "__main__": main()

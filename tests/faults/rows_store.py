@@ -9,7 +9,7 @@ if can_mount and os.environ.get("QR_OWN_MOUNTS") != "1":
     os.environ["QR_OWN_MOUNTS"] = "1"  # what is mounted here goes when this program does
     os.execvp("unshare", ["unshare", "-m", *sys.argv])
 
-from ring import QRING, ROOT, WORK, Ring, alone, check, folder, free_ports, judged, main, row, skip, tell, until
+from ring import QRING, ROOT, Ring, WORK, alone, check, check_speed, folder, free_ports, main, report, row, skip, until
 from storage import OFTEN, Fake, small
 
 SLOW = ["--allreduce", "ring"]  # many messages a step: few steps for one worker to go through again
@@ -111,10 +111,10 @@ def checkpoints_on_a_bad_disk():
         gap = r.longest_gap(at - 0.2, time.monotonic())
         end()
         again = until(lambda: latest(place).get("reductions", 0) > before["reductions"])
-        check(f"{what}: publishing goes on; {r.last_words()}", again)
-        tell(22, f"{what} under the checkpoints: LATEST stayed whole, {r.lines() - steps} steps meanwhile, {said} warning, longest gap",
-             f"{gap:.3f} s",
-             "0 corrupted, training goes on")
+        check(f"{what}: publishing goes on; {r.last_lines()}", again)
+        report(22, f"{what} under the checkpoints: LATEST stayed whole, {r.lines() - steps} steps meanwhile, {said} warning, longest gap",
+               f"{gap:.3f} s",
+               "0 corrupted, training goes on")
     r.settle()
     r.same()
 
@@ -136,15 +136,15 @@ def permission_lost():
     if not check("a first checkpoint", until(lambda: latest(place).get("reductions", 0) > 10)): return
     owner = os.stat(place).st_mode & 0o777
     os.chmod(place, 0o555)
-    check("it is said", r.says(0, "cannot publish the checkpoint") is not None)
+    check("it is said", r.wait_log(0, "cannot publish the checkpoint") is not None)
     before, steps = latest(place), r.lines()
     time.sleep(0.5)
     check("training goes on", r.lines() > steps + 10)
     check("LATEST stays, and it is said once", latest(place) == before and warnings(r, "cannot publish the checkpoint") == 1)
     os.chmod(place, owner)
     check("publishing goes on", until(lambda: latest(place)["reductions"] > before["reductions"]))
-    tell(22, "permission for the checkpoints lost: LATEST stayed whole, steps meanwhile", r.lines() - steps,
-         "0 corrupted, training goes on")
+    report(22, "permission for the checkpoints lost: LATEST stayed whole, steps meanwhile", r.lines() - steps,
+           "0 corrupted, training goes on")
     r.settle()
     r.same()
 
@@ -166,7 +166,7 @@ def log_and_curves_on_a_full_disk():
     r.start(1)
     r.reaches(50)
     filler = fill(r.out)
-    check("it is said", r.says(0, "training continues, the lines are kept") is not None)
+    check("it is said", r.wait_log(0, "training continues, the lines are kept") is not None)
     lines, step, errors = r.lines(), step_of(http), metric(http, 'qring_store_errors_total{op="put"}')
     time.sleep(1.5)
     went = step_of(http) - step
@@ -177,10 +177,10 @@ def log_and_curves_on_a_full_disk():
     check(f"said once, not {said} times", said == 1)
     check("of the curves too", until(lambda: warnings(r, "stopped writing TensorBoard events") == 1))
     os.unlink(filler)
-    back = r.says(0, "succeeds again")
+    back = r.wait_log(0, "succeeds again")
     check("the lines come when there is room", back is not None and until(lambda: r.lines() > lines + went))
-    tell(22, f"a full disk under steps.jsonl: {went:.0f} steps meanwhile, {said} warning, lines that waited came after",
-         f"{back or -1:.2f} s", "each once")
+    report(22, f"a full disk under steps.jsonl: {went:.0f} steps meanwhile, {said} warning, lines that waited came after",
+           f"{back or -1:.2f} s", "each once")
     # a limit instead of a disk, and a disk that is broken
     pid, ctl = r.worker[0].pid, r.out + ".ctl"
     limit = lambda n: resource.prlimit(pid, resource.RLIMIT_FSIZE, (n, resource.RLIM_INFINITY))
@@ -193,7 +193,7 @@ def log_and_curves_on_a_full_disk():
         step = step_of(http)
         check(f"{what}: training goes on", until(lambda: step_of(http) > step + 10))
         end()
-        check(f"{what}: and its end", r.says(0, "succeeds again", since=since) is not None)
+        check(f"{what}: and its end", r.wait_log(0, "succeeds again", since=since) is not None)
     r.settle()
     r.same()
 
@@ -213,7 +213,7 @@ def no_state_beyond_the_log():
         r.reaches(50)
         check(f"{name}: a first checkpoint", until(lambda: latest(place).get("reductions", 0) > 10, 20))
         filler = fill(r.out)
-        check(f"{name}: it is said", r.says(0, "training continues, the lines are kept", 20) is not None)
+        check(f"{name}: it is said", r.wait_log(0, "training continues, the lines are kept", 20) is not None)
         lines = r.lines()
         check(f"{name}: training goes on", until(lambda: step_of(http) > lines + 100, 30))
         r.kill(0, number)
@@ -226,7 +226,7 @@ def no_state_beyond_the_log():
         r.reaches(lines + 50)
         r.settle()
         r.same()
-        tell(22, f"a full disk under steps.jsonl, checkpoints elsewhere, {name}: reductions published, lines on disk", f"{at}, {lines}", "none beyond")
+        report(22, f"a full disk under steps.jsonl, checkpoints elsewhere, {name}: reductions published, lines on disk", f"{at}, {lines}", "none beyond")
 
 
 @row(22)
@@ -240,7 +240,7 @@ def log_that_memory_cannot_hold():
     r.flags += ["--checkpoints", place]
     for i in range(2): r.start(i)
     codes = r.wait(300)
-    check(f"exit codes 2, not {codes}; {r.last_words()}", codes == {0: 2, 1: 2})
+    check(f"exit codes 2, not {codes}; {r.last_lines()}", codes == {0: 2, 1: 2})
     for i in range(2): check(f"worker {i} says why", "lines are kept in memory, which is the limit" in r.log(i))
     check(f"LATEST has {latest(place).get('reductions')} reductions, the log {r.lines()} lines", 0 < latest(place).get("reductions", 0) <= r.lines())
     lines = r.lines()
@@ -265,8 +265,8 @@ def no_room_for_the_weights():
         r.start_all()
         filler = fill(disk) if name == "full" else remount(disk, "ro") if name == "read-only" else breaks(disk + ".ctl", "EIO write")
         codes = r.wait()
-        check(f"{name}: exit codes 2, not {codes}; {r.last_words()}", codes == {0: 2, 1: 2})
-        for i in range(2): check(f"{name}: worker {i} says why: {r.last_words()}", words in r.log(i) and disk in r.log(i))
+        check(f"{name}: exit codes 2, not {codes}; {r.last_lines()}", codes == {0: 2, 1: 2})
+        for i in range(2): check(f"{name}: worker {i} says why: {r.last_lines()}", words in r.log(i) and disk in r.log(i))
         check(f"{name}: no half of weights", os.listdir(disk) == (["filler"] if filler else []))
         if filler: os.unlink(filler)
         elif name == "broken": os.unlink(disk + ".ctl")
@@ -274,13 +274,13 @@ def no_room_for_the_weights():
         marks = [r.position(i) for i in range(2)]
         for i in range(2): r.start(i)
         codes = r.wait()
-        check(f"{name}: exit codes 0, not {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
+        check(f"{name}: exit codes 0, not {codes}; {r.last_lines()}", codes == {0: 0, 1: 0})
         check(f"{name}: it goes on where it was", "resuming from step" in r.log(0)[marks[0]:])
         r.same()
         with open(disk + "/w.h5", "rb") as f, open(alone(r.job, r.epochs) + "/weights.h5", "rb") as g:
             check(f"{name}: the weights are there", f.read() == g.read())
-        tell(22, f"no room for the weights at the end ({name}): exit 2 with the sentence, and a restart later", "writes them",
-             "nothing lost")
+        report(22, f"no room for the weights at the end ({name}): exit 2 with the sentence, and a restart later", "writes them",
+               "nothing lost")
 
 
 # ---- Cloud Storage ----
@@ -334,26 +334,26 @@ def storage_that_fails():
             else: fake.ask("expire", {})
             met = not method or until(lambda: fake.ask("state")["faults_left"] == 0, every=0.02)
             check(f"{what}: it meets the fault", met)
-            check(f"{what}: published again; {r.last_words()}", publishes(fake) is not None)
+            check(f"{what}: published again; {r.last_lines()}", publishes(fake) is not None)
             gaps.append((r.longest_gap(at, time.monotonic()), what))
         objects, twice = objects_whole(fake, spare=1)
         worst, of = max(gaps)
-        tell(25, f"{len(gaps)} faults of storage, one after the other: longest gap between steps ({of})", f"{worst:.3f} s",
-             f"as without: {calm:.3f} s")
-        judged(f"training never waits: {worst:.3f} s, {calm:.3f} s without", worst <= max(4 * calm, LONGEST_S))
-        tell(25, f"of {objects} checkpoint objects stored twice", twice, "1, the same bytes")
+        report(25, f"{len(gaps)} faults of storage, one after the other: longest gap between steps ({of})", f"{worst:.3f} s",
+               f"as without: {calm:.3f} s")
+        check_speed(f"training never waits: {worst:.3f} s, {calm:.3f} s without", worst <= max(4 * calm, LONGEST_S))
+        report(25, f"of {objects} checkpoint objects stored twice", twice, "1, the same bytes")
         at = time.monotonic()
         for how in ("503", "hang"):
             fake.ask("down", {"storage": [how, 4]})  # longer than it lasts: the next one begins at once, or it is taken back
             time.sleep(2.5)
         fake.ask("down", {})
         gap = r.longest_gap(at, time.monotonic())
-        tell(25, "an outage of 5 s (503, then silence): longest gap between steps", f"{gap:.3f} s", f"as without: {calm:.3f} s")
-        judged(f"outage: training never waits: {gap:.3f} s", gap <= max(4 * calm, LONGEST_S), gap < 5)
+        report(25, "an outage of 5 s (503, then silence): longest gap between steps", f"{gap:.3f} s", f"as without: {calm:.3f} s")
+        check_speed(f"outage: training never waits: {gap:.3f} s", gap <= max(4 * calm, LONGEST_S), gap < 5)
         check("nothing comes through in an outage", [o for o in fake.stored("") if at + 0.2 < o[3] < at + 4.8] == [])
         later = lambda: [o[3] for o in fake.stored("/LATEST") if o[3] > at + 4.8]
-        check(f"published after the outage; {r.last_words()}", until(later, every=0.02))
-        tell(25, "published again after the outage", f"{(later() or [0])[0] - at - 5:.1f} s", "32 s: the longest wait between tries")
+        check(f"published after the outage; {r.last_lines()}", until(later, every=0.02))
+        report(25, "published again after the outage", f"{(later() or [0])[0] - at - 5:.1f} s", "32 s: the longest wait between tries")
         r.settle()
         r.same()
         with open(r.out + "/weights.safetensors", "rb") as f: check("weights are there", len(f.read()) > 100)
@@ -367,15 +367,15 @@ def tokens_that_do_not_come():
         at = time.monotonic()
         fake.ask("down", {"token": ["503", 100]})
         fake.ask("expire", {})
-        warned = r.says(0, "no success for")  # between two tries, which lie at random
-        check(f"it is said; {r.last_words()}", warned is not None)
+        warned = r.wait_log(0, "no success for")  # between two tries, which lie at random
+        check(f"it is said; {r.last_lines()}", warned is not None)
         took = time.monotonic() - at
         fake.ask("down", {})
         gap = r.longest_gap(at, time.monotonic())
-        judged(f"training goes on: {gap:.3f} s, {calm:.3f} s without", gap <= max(4 * calm, LONGEST_S))
-        check(f"published again; {r.last_words()}", publishes(fake, 60) is not None)
-        tell(26, f"the token server down for {took:.0f} s: retried, said once, longest gap between steps", f"{gap:.3f} s",
-             f"as without: {calm:.3f} s")
+        check_speed(f"training goes on: {gap:.3f} s, {calm:.3f} s without", gap <= max(4 * calm, LONGEST_S))
+        check(f"published again; {r.last_lines()}", publishes(fake, 60) is not None)
+        report(26, f"the token server down for {took:.0f} s: retried, said once, longest gap between steps", f"{gap:.3f} s",
+               f"as without: {calm:.3f} s")
         r.settle()
         r.same()
 
@@ -389,7 +389,7 @@ def killed_during_an_upload():
         for part, after in ((".safetensors", False), (".safetensors", True), ("/LATEST", False), ("/LATEST", True)):
             marks = [r.position(i) for i in range(3)]
             for i in range(3): r.start(i)
-            check(f"it trains; {r.last_words()}", publishes(fake) is not None)
+            check(f"it trains; {r.last_lines()}", publishes(fake) is not None)
             fake.ask("hold", {"name": part, "after": after})
             check("the upload is under way", until(lambda: fake.ask("state")["holding"]))
             for i in r.alive(): r.kill(i)
@@ -403,8 +403,8 @@ def killed_during_an_upload():
         for i in range(3): r.start(i)
         check("and again", publishes(fake) is not None)
         objects, twice = objects_whole(fake)
-        tell(4, f"SIGKILL of all during {len(froms)} uploads ({objects} checkpoints in the bucket): starts that went on from a whole one",
-             len(froms), "all")
+        report(4, f"SIGKILL of all during {len(froms)} uploads ({objects} checkpoints in the bucket): starts that went on from a whole one",
+               len(froms), "all")
         r.settle()
         r.same()
 

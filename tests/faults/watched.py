@@ -4,7 +4,7 @@ others."""
 import json, multiprocessing, os, shutil, signal, subprocess, time, urllib.request
 
 import attacks
-from ring import QRING, QRINGD, SANITIZED, Ring, check, folder, free_ports, job, tell, truth, until
+from ring import QRING, QRINGD, Ring, SANITIZED, check, folder, free_ports, job, report, truth, until
 
 MARGIN = 40 if SANITIZED else 1  # what is freed waits in a quarantine of 256 MB, and everything has room around it
 PEER_KB, IDLE_KB, FOREVER = MARGIN * 16 << 10, MARGIN * 96, 1000000
@@ -122,13 +122,13 @@ def attack(r, w, number, what, function, port, cert, bound_kb, must_rise=None, e
     check(f"{what}: {state(before)} is {state(after)} now", state(before) == state(after))
     check(f"{what}: {grown} KB more, not {bound_kb}", grown <= bound_kb)
     more = f", {grown / each:.0f} KB each" if each else ""
-    tell(number, what, f"{grown / 1024:.1f} MB more at most{more}; no step waits longer than {r.longest_gap(began, ended):.2f} s", f"{bound_kb // 1024} MB")
+    report(number, what, f"{grown / 1024:.1f} MB more at most{more}; no step waits longer than {r.longest_gap(began, ended):.2f} s", f"{bound_kb // 1024} MB")
 
 
 def cut(m): return m["qring_link_cut_total"]
 
 
-def besieged(name, number):
+def start_attacked(name, number):
     """Two workers that train over TLS; worker 0 watched, its certificate, and go(what, attack, port): one attack of that row on it."""
     tls = certificates(f"{name}-tls", job(name))
     r, w = start(name, tls=tls)
