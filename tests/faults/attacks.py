@@ -39,14 +39,15 @@ def context(cert=None):
 
 
 def h2(port, cert, small=False, stream=True):
-    """An HTTP/2 connection of a holder of the certificate; with one stream open."""
+    """Opens an HTTP/2 connection with the certificate and, unless stream is False, one stream."""
     s = context(cert).wrap_socket(tcp(port, small))
     s.sendall(PREFACE + frame(SETTINGS, 0, 0) + (frame(HEADERS, 4, 1, REQUEST) if stream else b""))
     return s
 
 
 def pour(s, piece, most, seconds=3):
-    """Sends piece after piece until the other side closes, most bytes or the time is over; what it sent."""
+    """Sends the piece repeatedly until the peer closes, `most` bytes are sent or the time is over;
+    returns the bytes sent."""
     sent, end = 0, time.monotonic() + seconds
     s.settimeout(0.5)
     try:
@@ -56,7 +57,7 @@ def pour(s, piece, most, seconds=3):
 
 
 def drip(s, read, seconds):
-    """Reads (or writes of read) one byte after the other."""
+    """Reads `read` bytes a second."""
     end = time.monotonic() + seconds
     s.settimeout(1)
     while time.monotonic() < end:
@@ -68,7 +69,7 @@ def drip(s, read, seconds):
 
 
 def end(s):
-    """Waits until the other side closes, a second at most; then closes with RST."""
+    """Waits at most a second for the peer to close, then closes with RST."""
     try:
         s.settimeout(1)
         while s.recv(65536): pass
@@ -78,7 +79,7 @@ def end(s):
     s.close()
 
 
-# ---- one function each: (port, cert), and how many connections it is ----
+# ---- attacks: functions of (port, cert) ----
 
 def slow_reader(port, cert):
     s = h2(port, cert, small=True)
@@ -87,31 +88,31 @@ def slow_reader(port, cert):
     end(s)
 
 
-def slow_reader_who_asks(port, cert):
-    """SETTINGS without end want an answer each, and nobody reads the answers."""
+def settings_unread(port, cert):
+    """Sends endless SETTINGS, which the worker must acknowledge, and reads no acknowledgement."""
     s = h2(port, cert, small=True)
     pour(s, frame(SETTINGS, 0, 0) * 1000, 32 << 20, 3)
     end(s)
 
 
-FLOODS = {  # what may be sent without end, and is in no message
+FLOODS = {  # frames outside messages, which a peer may send endlessly
     "PING": frame(PING, 0, 0, bytes(8)),
-    "PING acknowledged that nobody sent": frame(PING, 1, 0, bytes(8)),
+    "acknowledgement of a PING that was not sent": frame(PING, 1, 0, bytes(8)),
     "SETTINGS": frame(SETTINGS, 0, 0),
-    "SETTINGS that change": frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1 << 16)) + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1 << 20)),
+    "SETTINGS with changing values": frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1 << 16)) + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1 << 20)),
     "WINDOW_UPDATE": frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)) + frame(WINDOW_UPDATE, 0, 1, struct.pack(">I", 1)),
-    "DATA with nothing in it": frame(DATA, 0, 1),
-    "DATA of messages with nothing in them": frame(DATA, 0, 1, message(b"")),
-    "DATA of one byte, and 255 of padding": frame(DATA, 8, 1, b"\xff\0" + bytes(255)),
+    "empty DATA": frame(DATA, 0, 1),
+    "DATA with an empty message": frame(DATA, 0, 1, message(b"")),
+    "DATA of one byte with 255 bytes of padding": frame(DATA, 8, 1, b"\xff\0" + bytes(255)),
     "PRIORITY": frame(PRIORITY, 0, 1, bytes(5)) + frame(PRIORITY, 0, 3, bytes(5)),
     "RST_STREAM": frame(RST_STREAM, 0, 1, struct.pack(">I", 8)),
     "GOAWAY": frame(GOAWAY, 0, 0, bytes(8)),
-    "frames of no kind": frame(200, 0, 0, bytes(8)),
+    "frames of an unknown type": frame(200, 0, 0, bytes(8)),
 }
 
 
 def flood(kind, reads, most=16 << 20):
-    """One such frame, over and over; the answers are read, or not."""
+    """Returns an attack that repeats one frame, and reads the replies or not."""
     def attack(port, cert):
         try: s = h2(port, cert, small=not reads)
         except OSError: return
@@ -135,18 +136,19 @@ def swallow(s):
 
 
 def at_once(attacks):
-    """All of them at the same time. Those that are cut in their handshake, because of what another sends, have had their turn."""
+    """Returns an attack that runs all of these concurrently. A connection that is closed during its
+    handshake, because of what another one sends, is not an error."""
     def one(attack, port, cert):
         try: attack(port, cert)
         except OSError: pass
-    def all_of_them(port, cert):
-        them = [threading.Thread(target=one, args=(a, port, cert)) for a in attacks]
-        for t in them: t.start()
-        for t in them: t.join()
-    return all_of_them
+    def all_attacks(port, cert):
+        started = [threading.Thread(target=one, args=(a, port, cert)) for a in attacks]
+        for t in started: t.start()
+        for t in started: t.join()
+    return all_attacks
 
 
-def slow_stranger(port, cert):
+def slow_reader_no_cert(port, cert):
     s, c = tcp(port, small=True), context().wrap_bio(i := ssl.MemoryBIO(), o := ssl.MemoryBIO())
     try: c.do_handshake()
     except ssl.SSLWantReadError: pass
@@ -163,7 +165,7 @@ def oversize_frame(port, cert):
 
 
 def oversize_message(port, cert):
-    """Says 256 MB and sends them, as far as it is let."""
+    """Announces a message of 256 MB and sends as much as the worker accepts."""
     s = h2(port, cert)
     s.sendall(frame(DATA, 0, 1, message(b"", 256 << 20)))
     pour(s, frame(DATA, 0, 1, bytes(16384)), 64 << 20)
@@ -177,7 +179,7 @@ def oversize_record(port, cert):
 
 
 def endless_stream(port, cert):
-    """Messages of 1000 bytes, one after the other."""
+    """Messages of 1000 bytes without end."""
     s = h2(port, cert)
     pour(s, frame(DATA, 0, 1, message(os.urandom(1000)) * 16), 64 << 20)
     end(s)
@@ -200,7 +202,7 @@ def garbage(port, cert):
 
 
 def rapid_reset(port, cert):
-    """Opens and resets streams, 20 000 of them (CVE-2023-44487), some dozens in a TLS record."""
+    """Opens and resets 20 000 streams (CVE-2023-44487), dozens in each TLS record."""
     s = h2(port, cert, stream=False) if cert else tcp(port)
     s.settimeout(2)
     try:
@@ -211,7 +213,7 @@ def rapid_reset(port, cert):
     end(s)
 
 
-def rapid_reset_stranger(port, cert): rapid_reset(port, None)
+def rapid_reset_no_cert(port, cert): rapid_reset(port, None)
 
 
 def streams_unacknowledged(port, cert):
@@ -223,38 +225,38 @@ def streams_unacknowledged(port, cert):
 
 
 def bytewise(port, cert):
-    """The handshake and what follows in segments of one byte."""
+    """Sends the handshake and a request in segments of one byte."""
     s, c = tcp(port), context(cert).wrap_bio(i := ssl.MemoryBIO(), o := ssl.MemoryBIO())
-    stop, said = time.monotonic() + 4, False
+    stop, written = time.monotonic() + 4, False
     try:
         while time.monotonic() < stop:
             try:
                 c.do_handshake()
-                if not said: c.write(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, 4, 1, REQUEST) + frame(DATA, 0, 1, message(b"abc")) * 20)
-                said = True
+                if not written: c.write(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, 4, 1, REQUEST) + frame(DATA, 0, 1, message(b"abc")) * 20)
+                written = True
             except ssl.SSLWantReadError: pass
             out = o.read()
             for k in range(len(out)): s.send(out[k:k + 1])
-            if said and not out: break
-            if not said: i.write(s.recv(16384))
+            if written and not out: break
+            if not written: i.write(s.recv(16384))
     except OSError: pass
     end(s)
 
 
-def bytewise_stranger(port, cert): bytewise(port, None)
+def bytewise_no_cert(port, cert): bytewise(port, None)
 
 
 def many(n, first, hold):
     def attack(port, cert):
-        all_of_them = []
+        opened = []
         for _ in range(n):
             try:
                 s = tcp(port)
                 if first: s.sendall(first)
-                all_of_them.append(s)
+                opened.append(s)
             except OSError: pass
         time.sleep(hold)
-        for s in all_of_them: s.close()
+        for s in opened: s.close()
     return attack
 
 

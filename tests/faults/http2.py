@@ -1,6 +1,6 @@
 """Malformed HTTP/2 from a seed: header blocks with every metadata name that libgrpc knows, all
 forms of HPACK, frames of every kind, trailers, settings, and TLS handshakes with changed bytes;
-for a client that attacks a server, and a server that attacks its clients. Used by
+for a client that attacks a server and a server that attacks its clients. Used by
 tests/faults/rows_http2.py."""
 import base64, random, socket, ssl, struct, threading
 
@@ -10,7 +10,8 @@ from attacks import CONTINUATION, DATA, GOAWAY, HEADERS, PING, PREFACE, PRIORITY
 PUSH_PROMISE = 5
 END_STREAM, END_HEADERS, PADDED, PRIORITIZED = 1, 4, 8, 32
 
-# every key() in gRPC 1.51's src/core/lib/transport/metadata_batch.h, names that its filters look for, and one of qring's
+# every key() in gRPC 1.51's src/core/lib/transport/metadata_batch.h, names that its filters use,
+# and one of qring's
 NAMES = (":path :authority :method :status :scheme content-type te grpc-encoding grpc-internal-encoding-request grpc-accept-encoding grpc-status "
          "grpc-timeout grpc-previous-rpc-attempts grpc-retry-pushback-ms user-agent grpc-message host endpoint-load-metrics-bin grpc-server-stats-bin "
          "grpc-trace-bin grpc-tags-bin grpclb_client_stats lb-cost-bin lb-token x-endpoint-load-metrics-bin grpc-internal-stream-encoding-request "
@@ -22,7 +23,7 @@ SETTING_VALUES = [0, 1, 2, 100, 16383, 16384, 65535, 1 << 20, (1 << 24) - 1, 1 <
 
 
 def integer(first, bits, n):
-    """HPACK's integer with a prefix of so many bits (RFC 7541, 5.1)."""
+    """HPACK integer with a prefix of `bits` bits (RFC 7541, 5.1)."""
     most = (1 << bits) - 1
     if n < most: return bytes([first | n])
     out, n = [first | most], n - most
@@ -37,15 +38,15 @@ def literal(name, value): return b"\0" + text(name) + text(value)
 
 
 def request_of(path=b"/qring.Link/Stream", *more):
-    """A header block as gRPC's clients send it, with more fields behind."""
+    """A header block as sent by gRPC clients, with more fields at the end."""
     return b"\x83\x86" + b"\x04" + text(path) + b"\x01\x01x" + literal(b"content-type", b"application/grpc") + literal(b"te", b"trailers") + b"".join(more)
 
 
-def answer_of(*more): return b"\x88" + literal(b"content-type", b"application/grpc") + literal(b"qring-link", b"1") + b"".join(more)
+def reply_of(*more): return b"\x88" + literal(b"content-type", b"application/grpc") + literal(b"qring-link", b"1") + b"".join(more)
 
 
 class Dice(random.Random):
-    """What a seed makes."""
+    """Random frames from a seed."""
 
     def bytes_(self, most): return self.randbytes(self.randrange(most + 1))
 
@@ -58,29 +59,30 @@ class Dice(random.Random):
         if r < 0.85: return self.choice(NAMES)
         return self.choice((b"x-", b"grpc-", b":", b"", b"X-UPPER", b"a b")) + self.randbytes(self.randrange(4)) + self.choice((b"", b"-bin"))
 
-    def field(self, sound):
-        """A header field; sound: HPACK decodes it, whatever it says."""
+    def field(self, valid):
+        """A header field; valid: HPACK can decode it. Its name and value may still be wrong."""
         r, name = self.random(), self.name()
-        if sound and name.endswith(b"-bin"): return b"\0" + text(name) + text(base64.b64encode(self.bytes_(30)))
-        if sound or r < 0.5: return self.choice((b"\0", b"\x10", b"\x40")) + text(name) + text(self.value())
+        if valid and name.endswith(b"-bin"): return b"\0" + text(name) + text(base64.b64encode(self.bytes_(30)))
+        if valid or r < 0.5: return self.choice((b"\0", b"\x10", b"\x40")) + text(name) + text(self.value())
         if r < 0.6: return integer(0x80, 7, self.choice((0, 1, 8, 15, 61, 62, 63, 200, 1 << 31)))
         if r < 0.75: return integer(self.choice((0x40, 0, 0x10)), self.choice((4, 6)), self.choice((1, 8, 16, 31, 61, 62, 70, 1 << 20))) + text(self.value())
         if r < 0.85: return b"\0" + text(self.bytes_(12), 0x80) + text(self.bytes_(30), 0x80)
         if r < 0.92: return integer(0x20, 5, self.choice((0, 1, 4096, 4097, 1 << 30)))
         return self.choice((b"\xff" * 12, b"\0\x7f\xff\xff\xff\xff\x0f", b"\0" + text(b"te")[:-1], self.bytes_(20)))
 
-    def block(self, base, sound):
-        """A header block: the base, changed or not, with fields behind or in front."""
-        more = b"".join([self.field(sound) for _ in range(self.randrange(5))])
-        if sound or self.random() < 0.8: return base + more
+    def block(self, base, valid):
+        """A header block: the base, possibly damaged, with random fields before or after it."""
+        more = b"".join([self.field(valid) for _ in range(self.randrange(5))])
+        if valid or self.random() < 0.8: return base + more
         if self.random() < 0.5 or not base: return more + base
         cut = self.randrange(len(base))
         return base[:cut] + self.randbytes(self.randrange(3)) + base[cut + self.randrange(3):] + more
 
-    def headers(self, stream, block, sound, end=False):
-        """A block as HEADERS, with CONTINUATIONs, padding (for which gRPC 1.51 ends the connection) and priority now and then."""
+    def headers(self, stream, block, valid, end=False):
+        """HEADERS frames of a block, sometimes with CONTINUATIONs, priority or padding (for which
+        gRPC 1.51 ends the connection)."""
         flags, r = END_STREAM if end else 0, self.random()
-        if r < 0.85 or (sound and r < 0.9): return frame(HEADERS, flags | END_HEADERS, stream, block)
+        if r < 0.85 or (valid and r < 0.9): return frame(HEADERS, flags | END_HEADERS, stream, block)
         if r < 0.9: return frame(HEADERS, flags | END_HEADERS | PADDED, stream, b"\x03" + block + bytes(3))
         if r < 0.95: return frame(HEADERS, flags | END_HEADERS | PRIORITIZED, stream, struct.pack(">IB", self.choice((0, stream, 7)), 9) + block)
         cut = self.randrange(len(block) + 1)
@@ -91,7 +93,7 @@ class Dice(random.Random):
         return frame(DATA, END_STREAM if end else 0, stream, body)
 
     def noise(self, stream):
-        """A frame that does not belong here, or says what it must not."""
+        """A frame that is unexpected or malformed."""
         r = self.randrange(10)
         pick = self.choice((0, stream, stream + 2, 1, 2, (1 << 31) - 1))
         if r == 0: return frame(SETTINGS, self.choice((0, 0, 1)), self.choice((0, 0, pick)), b"".join(
@@ -106,54 +108,53 @@ class Dice(random.Random):
         if r == 8: return struct.pack(">I", self.choice((16385, (1 << 24) - 1, 20)))[1:] + bytes([self.getrandbits(3), self.getrandbits(8)]) + struct.pack(">I", pick) + self.bytes_(60)
         return frame(self.choice((HEADERS, CONTINUATION, DATA)), self.getrandbits(6), pick, self.bytes_(40))
 
-    def request(self, stream, sound):
-        """A stream of a client: its headers, then messages, trailers, resets, or nothing."""
-        out = [self.headers(stream, self.block(request_of(self.choice(PATHS) if self.random() < 0.3 else PATHS[self.randrange(2)]), sound), sound)]
+    def request(self, stream, valid):
+        """A client's stream: headers, then messages, trailers, a reset, or nothing."""
+        out = [self.headers(stream, self.block(request_of(self.choice(PATHS) if self.random() < 0.3 else PATHS[self.randrange(2)]), valid), valid)]
         for _ in range(self.randrange(3)): out.append(self.data(stream, self.random() < 0.2))
-        if self.random() < 0.15: out.append(self.headers(stream, self.block(b"", sound), sound, True))
+        if self.random() < 0.15: out.append(self.headers(stream, self.block(b"", valid), valid, True))
         if self.random() < 0.4: out.append(frame(RST_STREAM, 0, stream, struct.pack(">I", self.choice((0, 8)))))
-        if not sound and self.random() < 0.05: out.append(self.noise(stream))
+        if not valid and self.random() < 0.05: out.append(self.noise(stream))
         return b"".join(out)
 
-    def answer(self, stream, sound):
-        """What a server says to a stream."""
-        out = [self.headers(stream, self.block(answer_of(), sound), sound, self.random() < 0.1)] if self.random() < 0.9 else []
-        for _ in range(self.randrange(4)): out.append(self.data(stream, self.random() < 0.1) if sound or self.random() < 0.8 else self.noise(stream))
-        if self.random() < 0.7: out.append(self.headers(stream, self.block(literal(b"grpc-status", self.value()), sound), sound, True))
+    def reply(self, stream, valid):
+        """A server's reply to a stream."""
+        out = [self.headers(stream, self.block(reply_of(), valid), valid, self.random() < 0.1)] if self.random() < 0.9 else []
+        for _ in range(self.randrange(4)): out.append(self.data(stream, self.random() < 0.1) if valid or self.random() < 0.8 else self.noise(stream))
+        if self.random() < 0.7: out.append(self.headers(stream, self.block(literal(b"grpc-status", self.value()), valid), valid, True))
         if self.random() < 0.3: out.append(frame(RST_STREAM, 0, stream, struct.pack(">I", self.getrandbits(4))))
         return b"".join(out)
 
-    def scramble(self, said):
-        """Bytes of a handshake with some changed."""
-        b = bytearray(said)
+    def scramble(self, sent):
+        """Handshake bytes, some of them changed or missing."""
+        b = bytearray(sent)
         for _ in range(self.randrange(4)):
             if b: b[self.randrange(len(b))] = self.getrandbits(8)
         return bytes(b[:self.randrange(len(b) + 1)] if self.random() < 0.3 else b)
 
 
-def every_name(base, all_in=40):
-    """Header blocks with each name and each value behind the base, in lists that fit one connection."""
+def every_name(base, per_connection=40):
+    """Header blocks: the base and each name with each value, in lists for one connection each."""
     blocks = [base + literal(n, v) for n in NAMES for v in VALUES]
-    return [blocks[i:i + all_in] for i in range(0, len(blocks), all_in)]
+    return [blocks[i:i + per_connection] for i in range(0, len(blocks), per_connection)]
 
 
 def drain(s, seconds):
-    """Reads until the other side closes, or has been silent for so long; the number of bytes."""
-    n = 0
+    """Reads until the peer closes or sends nothing for that long."""
     try:
         s.settimeout(seconds)
-        while b := s.recv(65536): n += len(b)
+        while s.recv(65536): pass
     except (OSError, ValueError): pass
-    return n
 
 
-def pong(s, seconds=5):
-    """Waits until what was sent before is worked in: the PING's answer, or the end of the connection."""
+def processed(s, seconds=5):
+    """Waits for the reply to a PING: the peer has processed everything sent before. False: the
+    connection ended."""
     seen = b""
     try:
-        s.sendall(frame(PING, 0, 0, b"are done"))
+        s.sendall(frame(PING, 0, 0, b"PINGPING"))
         s.settimeout(seconds)
-        while b"are done" not in seen:
+        while b"PINGPING" not in seen:
             b = s.recv(65536)
             if not b: return False
             seen = seen[-16:] + b
@@ -161,38 +162,38 @@ def pong(s, seconds=5):
     return True
 
 
-def leave(s, dice):
+def close(s, dice):
     try:
         if dice.random() < 0.5: s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         s.close()
     except OSError: pass
 
 
-def say(port, context, blocks):
-    """One connection with a stream for each block; True: all were worked in."""
+def send_blocks(port, context, blocks):
+    """Opens one connection with a stream for each block. True: the peer processed all."""
     try:
         s = context.wrap_socket(attacks.tcp(port)) if context else attacks.tcp(port)
         s.sendall(PREFACE + frame(SETTINGS, 0, 0) + b"".join(frame(HEADERS, END_HEADERS, 2 * i + 1, b) for i, b in enumerate(blocks)))
-        done = pong(s)
+        done = processed(s)
         s.close()
         return done
     except OSError: return False
 
 
 def attack(port, context, seed, n):
-    """One connection of n requests at most; how many were sent."""
+    """Opens one connection with at most n requests; returns the number sent."""
     dice = Dice(seed)
-    sent, sound = 0, dice.random() < 0.7
+    sent, valid = 0, dice.random() < 0.7
     try:
         s = context.wrap_socket(attacks.tcp(port)) if context else attacks.tcp(port)
         hello = PREFACE if dice.random() < 0.98 else dice.scramble(PREFACE)
-        s.sendall(hello + (frame(SETTINGS, 0, 0) if sound or dice.random() < 0.9 else dice.noise(1)) + (frame(SETTINGS, 1, 0) if dice.random() < 0.2 else b""))
-        if not sound: n = dice.randrange(1, n + 1)
-        out = [dice.request(2 * i + 1 if sound or dice.random() < 0.97 else dice.getrandbits(31), sound) for i in range(n)]
+        s.sendall(hello + (frame(SETTINGS, 0, 0) if valid or dice.random() < 0.9 else dice.noise(1)) + (frame(SETTINGS, 1, 0) if dice.random() < 0.2 else b""))
+        if not valid: n = dice.randrange(1, n + 1)
+        out = [dice.request(2 * i + 1 if valid or dice.random() < 0.97 else dice.getrandbits(31), valid) for i in range(n)]
         s.sendall(b"".join(out))
         sent = n
-        if dice.random() < 0.9: pong(s, 2)
-        leave(s, dice)
+        if dice.random() < 0.9: processed(s, 2)
+        close(s, dice)
     except OSError: pass
     return sent
 
@@ -200,8 +201,8 @@ def attack(port, context, seed, n):
 HELLO = attacks.client_hello()
 
 
-def strange(port, seed):
-    """What comes before HTTP/2, or instead of it: a handshake with changed bytes, garbage, HTTP/2 without TLS."""
+def attack_handshake(port, seed):
+    """Sends a handshake with changed bytes, garbage, or HTTP/2 without TLS."""
     dice = Dice(seed)
     try:
         s = attacks.tcp(port)
@@ -210,16 +211,16 @@ def strange(port, seed):
         elif r < 0.8: s.sendall(PREFACE + frame(SETTINGS, 0, 0) + dice.request(1, False))
         else: s.sendall(dice.bytes_(3000))
         if dice.random() < 0.2: drain(s, 0.02)
-        leave(s, dice)
+        close(s, dice)
     except OSError: pass
 
 
 class Server:
-    """A server that answers its clients: with every name and each of these values first, a connection each, then from a seed. cert: a certificate's
-    folder, or None for plaintext."""
+    """A hostile server. It replies with every name, on one connection for each of these values,
+    then with random frames from the seed. cert: a certificate's folder, or None for plaintext."""
 
     def __init__(self, port, cert, seed, values):
-        self.seed, self.values, self.connections, self.answers = seed, list(values), 0, 0
+        self.seed, self.values, self.connections, self.replies = seed, list(values), 0, 0
         self.context = None
         if cert:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -250,14 +251,14 @@ class Server:
             s = self.context.wrap_socket(s, server_side=True)
             s.settimeout(0.5)
         if self.values: return self._names(s, self.values.pop())
-        sound = dice.random() < 0.7
-        s.sendall(frame(SETTINGS, 0, 0) + frame(SETTINGS, 1, 0) if sound else dice.noise(1))
+        valid = dice.random() < 0.7
+        s.sendall(frame(SETTINGS, 0, 0) + frame(SETTINGS, 1, 0) if valid else dice.noise(1))
         self._await_request(s)
         for i in range(8 if dice.random() < 0.2 else 1):
-            s.sendall(dice.answer(2 * i + 1, sound))
-            self.answers += 1
+            s.sendall(dice.reply(2 * i + 1, valid))
+            self.replies += 1
         drain(s, dice.choice((0.005, 0.02, 0.05)))
-        leave(s, dice)
+        close(s, dice)
 
     def _await_request(self, s):
         seen = b""
@@ -270,15 +271,15 @@ class Server:
         fields = [literal(n, b"AAAA" if n.endswith(b"-bin") else value) for n in NAMES]
         s.sendall(frame(SETTINGS, 0, 0) + frame(SETTINGS, 1, 0))
         self._await_request(s)
-        s.sendall(frame(HEADERS, END_HEADERS, 1, answer_of(*fields)) + frame(DATA, 0, 1, message(b"x")) + frame(HEADERS, END_HEADERS | END_STREAM, 1, b"".join(fields)))
-        pong(s, 0.5)
-        self.answers += 1
+        s.sendall(frame(HEADERS, END_HEADERS, 1, reply_of(*fields)) + frame(DATA, 0, 1, message(b"x")) + frame(HEADERS, END_HEADERS | END_STREAM, 1, b"".join(fields)))
+        processed(s, 0.5)
+        self.replies += 1
 
     def _scrambled(self, s, dice):
-        there = self.context.wrap_bio(i := ssl.MemoryBIO(), o := ssl.MemoryBIO(), server_side=True)
+        tls = self.context.wrap_bio(i := ssl.MemoryBIO(), o := ssl.MemoryBIO(), server_side=True)
         for _ in range(3):
             i.write(s.recv(65536))
-            try: there.do_handshake()
+            try: tls.do_handshake()
             except ssl.SSLWantReadError: pass
             s.sendall(dice.scramble(o.read()))
 

@@ -1,9 +1,10 @@
 """Pods in network namespaces for the fault rows: one namespace per pod with nftables rules,
 connected by a bridge or by tests/faults/proxy.c.
 
-enter() restarts the program in its own namespaces: nothing is visible outside, and all of it ends with the program. Where namespaces are
-forbidden it prints one SKIP and exits. Pods know each other by address (10.77.0.10 + index), or by name where the program runs a DNS
-server at 10.77.0.1. Frames go over the bridge, or, in `with Proxy(...)`, through the proxy.
+enter() restarts the program in its own namespaces, which end with the program. Where namespaces are
+forbidden it prints one SKIP and exits. Pods reach each other by address (10.77.0.10 + index), or by
+name where the program runs a DNS server at 10.77.0.1. Frames pass the bridge, or, in
+`with Proxy(...)`, the proxy.
 """
 import ctypes, os, socket, struct, subprocess, sys, threading, time
 
@@ -22,22 +23,23 @@ def run(*command, check=True, text=None):
 
 
 def forbidden():
-    """Why there can be no pods here, or None. What is tried ends with the shell that tries it."""
+    """Returns why pods cannot be created, or None. The trial's namespaces end with its shell."""
     for tool in ("unshare", "nsenter", "ip", "nft", "tc"):
         if subprocess.run(["sh", "-c", f"command -v {tool}"], stdout=subprocess.DEVNULL).returncode: return f"no {tool}: make deps"
     trial = ("mount -t tmpfs tmpfs /run && ip link set lo up && ip link add br9 type bridge && ip netns add probe"
              " && ip link add a9 type veth peer name b9 netns probe && nft add table ip t"
              " && nft add chain ip t f '{ type filter hook input priority 0; }' && nft add rule ip t f numgen random mod 9 0 drop"
              f" && {PROXY} a9 br9 </dev/null")
-    p = subprocess.run(["unshare", *apart(), "sh", "-c", trial], capture_output=True, text=True)
+    p = subprocess.run(["unshare", *unshare_flags(), "sh", "-c", trial], capture_output=True, text=True)
     return "network namespaces are forbidden here: " + (p.stderr.strip().splitlines() or ["?"])[-1] if p.returncode else None
 
 
-def apart(): return ["-n", "-m"] if os.geteuid() == 0 else ["-U", "-r", "-n", "-m"]
+def unshare_flags(): return ["-n", "-m"] if os.geteuid() == 0 else ["-U", "-r", "-n", "-m"]
 
 
 def enter(nameserver=False):
-    """Returns inside. nameserver: names are asked for at the gateway, as Kubernetes' resolv.conf has it."""
+    """Continues inside the namespaces. nameserver: resolve names at the gateway, with a resolv.conf
+    like that of Kubernetes."""
     if os.environ.get("QR_INSIDE") != "yes":
         why = forbidden()
         if why:
@@ -45,10 +47,10 @@ def enter(nameserver=False):
             print("0 passed, 0 failed, 1 skipped")
             sys.exit(0)
         os.environ["QR_INSIDE"] = "yes"
-        os.execvp("unshare", ["unshare", *apart(), "--fork", "--kill-child", sys.executable, *sys.argv])
+        os.execvp("unshare", ["unshare", *unshare_flags(), "--fork", "--kill-child", sys.executable, *sys.argv])
     run("mount", "-t", "tmpfs", "tmpfs", "/run")
     run("ip", "link", "set", "lo", "up")
-    run("ip", "link", "add", "br0", "address", "02:00:0a:4d:00:01", "type", "bridge")  # else its address changes with its pods, who know the old one
+    run("ip", "link", "add", "br0", "address", "02:00:0a:4d:00:01", "type", "bridge")  # fixed: by default the address changes as pods are added, and their ARP entries are stale
     run("ip", "addr", "add", GATEWAY + "/24", "dev", "br0")
     run("ip", "link", "set", "br0", "up")
     if not nameserver: return
@@ -65,7 +67,7 @@ def address(i): return f"10.77.0.{10 + i}"
 
 
 def pod(i):
-    """Pod i, made when it is asked for first; its namespace's name."""
+    """Name of pod i's namespace, which the first call creates."""
     name = f"p{i}"
     if i in made: return name
     made.add(i)
@@ -81,7 +83,7 @@ def inside(i): return ["nsenter", f"--net=/run/netns/{pod(i)}"]
 
 
 class Pods(ring.Ring):
-    """A ring whose worker i runs in pod i (at[i] where that is given), and talks TLS or not."""
+    """A ring whose worker i runs in pod i (or at[i]), with TLS or without."""
 
     def __init__(self, name, job_file, n, epochs, flags=(), tls=True, peers=None, at=None, **more):
         self.at = dict(at or {})
@@ -93,29 +95,29 @@ class Pods(ring.Ring):
     def regroups(self, i=0): return self.log(i).count("resumed after step")
 
     def rate(self, seconds):
-        """Lines of steps.jsonl a second, from now on."""
+        """Lines of steps.jsonl a second, measured from now on."""
         before, at = self.lines(), time.monotonic()
         time.sleep(seconds)
         return (self.lines() - before) / (time.monotonic() - at)
 
     def metrics(self, i):
-        """What worker i says at its /metrics, by name; {} when it says nothing. It needs --http-port 8080."""
-        said = {}
+        """Worker i's /metrics by name; {} when it does not answer. Needs --http-port 8080."""
+        values = {}
         try:
             with socket_in(self.at.get(i, i)) as s:
                 s.settimeout(1)
                 s.connect(("127.0.0.1", 8080))
                 s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
                 text = b"".join(iter(lambda: s.recv(65536), b"")).decode()
-        except OSError: return said
+        except OSError: return values
         for line in text.splitlines():
             name, _, value = line.rpartition(" ")
-            if not name.startswith("#") and name.startswith("qring"): said[name] = float(value)
-        return said
+            if not name.startswith("#") and name.startswith("qring"): values[name] = float(value)
+        return values
 
 
 def socket_in(i, *kind):
-    """A socket in pod i, TCP or as told. It stays where it was made, the thread goes back."""
+    """Creates a socket (default TCP) in pod i's namespace; the thread returns to its own."""
     home, there = os.open("/proc/thread-self/ns/net", os.O_RDONLY), os.open(f"/run/netns/{pod(i)}", os.O_RDONLY)
     try:
         if libc.setns(there, 0): raise OSError(ctypes.get_errno(), "setns")
@@ -133,18 +135,19 @@ def certificates(name="tls", namespace="ml", job="faults"):
     return path
 
 
-# ---- what nftables does at the pods' doors ----
+# ---- nftables rules of the pods ----
 
 def cut(rules):
-    """{pod: [rule, ...]} on what comes into these pods, and no rules in any other: "ip saddr 10.77.0.10 drop". {}: everything passes."""
+    """Sets rules for packets into pods, {pod: ["ip saddr 10.77.0.10 drop", ...]}, and removes those
+    of all other pods. {}: everything passes."""
     texts = {i: "add table ip cuts\ndelete table ip cuts\n" for i in made}
     for i, lines in rules.items():
         texts[i] += "add table ip cuts\nadd chain ip cuts in { type filter hook input priority 0; }\n"
         texts[i] += "".join(f"add rule ip cuts in {l}\n" for l in lines)
     start = lambda i: subprocess.Popen([*inside(i), "nft", "-f", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for i, p in [(i, start(i)) for i in texts]:
-        _, said = p.communicate(texts[i])
-        if p.returncode: raise RuntimeError(f"nft in pod {i}: {said.strip()}")
+        _, error = p.communicate(texts[i])
+        if p.returncode: raise RuntimeError(f"nft in pod {i}: {error.strip()}")
 
 
 def one_way(a, b): return {b: [f"ip saddr {address(a)} drop"]}
@@ -153,7 +156,8 @@ def losing(percent, pods): return {i: [f"ip protocol tcp numgen random mod 1000 
 
 
 def reset(pods):
-    """Ends every TCP connection of these pods as `ss -K` does: an error here, an RST to the other end. All within milliseconds. How many."""
+    """Ends every TCP connection of these pods within milliseconds, as `ss -K` does: an error
+    locally, an RST to the peer. Returns their number."""
     diag, destroy, dump, acknowledge, established = 20, 21, 0x301, 5, 1 << 1
     found = []
     for i in pods:
@@ -176,7 +180,8 @@ def reset(pods):
 
 
 class Proxy:
-    """The proxy between these pods, in place of the bridge, inside a with. Every frame takes delay_us at least."""
+    """Context manager: the proxy in place of the bridge between these pods. Delays each frame by
+    delay_us."""
 
     def __init__(self, *pods, delay_us=0): self.pods, self.delay_us = pods, delay_us
 
@@ -186,23 +191,23 @@ class Proxy:
             run("ip", "link", "set", f"v{i}", "nomaster")
         self.process = subprocess.Popen([PROXY, *(f"v{i}" for i in self.pods)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if self.process.stdout.readline() != "ready\n": raise RuntimeError("the proxy does not start")
-        try: os.setpriority(os.PRIO_PROCESS, self.process.pid, -15)  # else what it adds is the machine's other work
+        try: os.setpriority(os.PRIO_PROCESS, self.process.pid, -15)  # keeps other programs from adding delay
         except PermissionError: pass
         self.order(f"* * delay {self.delay_us}")
         return self
 
-    def say(self, order):
+    def send(self, order):
         self.process.stdin.write(order + "\n")
         self.process.stdin.flush()
         return self.process.stdout.readline().strip()
 
     def order(self, order):
-        answer = self.say(order)
+        answer = self.send(order)
         if answer != "ok": raise RuntimeError(f"the proxy answers '{answer}' to '{order}'")
 
     def count(self):
         names = ("frames", "bytes", "lost", "doubled", "reordered", "flipped", "mean_ns", "worst_ns")
-        return dict(zip(names, map(int, self.say("count").split())))
+        return dict(zip(names, map(int, self.send("count").split())))
 
     def __exit__(self, *_):
         self.process.stdin.close()
@@ -211,7 +216,7 @@ class Proxy:
 
 
 class Watch(threading.Thread):
-    """Calls look() all the time, and keeps (time, value) of each value that is new and not None."""
+    """Calls look() every 2 ms and keeps (time, value) of each value that is new and not None."""
 
     def __init__(self, look):
         super().__init__(daemon=True)

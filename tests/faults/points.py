@@ -1,9 +1,11 @@
-"""Signals at named points of the shipped program: a worker sends itself one when any of its
+"""Signals at named points of the shipped program: a worker sends itself a signal when one of its
 threads enters a function.
 
-The product has no hook. In the memory of one process the function's first instructions become a jump to code that calls
-kill(getpid(), NUMBER), executes the replaced instructions, and jumps back. That code overwrites the function ROOM, which a training worker never
-calls. The process is stopped for the millisecond that this takes. Functions have their readelf names, or "file.c:function" where several share one.
+The program needs no hook for this. In the memory of one process a jump replaces the function's
+first instructions. Its target calls kill(getpid(), NUMBER), executes the replaced instructions and
+jumps back; it overwrites the function ROOM, which a training worker never calls. The process is
+stopped for the millisecond that this takes. Functions have their readelf names, or
+"file.c:function" where several share a name.
 """
 import functools, os, re, signal, struct, subprocess, time
 
@@ -15,7 +17,7 @@ JUMP = 5                       # bytes of jmp rel32
 
 @functools.cache
 def symbols():
-    """{name and file:name: (address, size)} of the program's functions."""
+    """Functions of the program: {name or file:name: (address, size)}."""
     found, file = {}, ""
     for line in subprocess.run(["readelf", "-sW", QRINGD], capture_output=True, text=True, check=True).stdout.splitlines():
         word = line.split()
@@ -29,7 +31,8 @@ def symbols():
 
 @functools.cache
 def replaced(function):
-    """(address, bytes of the first instructions, where in them 32 bits count from the instruction's end): as many as a jump needs."""
+    """Instructions that a jump replaces: (address, their bytes, ends of those that contain a 32-bit
+    offset relative to the instruction's end)."""
     address, size = symbols()[function]
     text = subprocess.run(["objdump", "-d", "-w", f"--start-address={address}", f"--stop-address={address + min(size, 32)}", QRINGD],
                           capture_output=True, text=True, check=True).stdout
@@ -41,11 +44,11 @@ def replaced(function):
         code += one
         if far_jump or "(%rip)" in what: relative.append(len(code))
         if len(code) >= JUMP: return address, code, relative
-    raise LookupError(f"{function} begins with what cannot be moved:\n{text}")
+    raise LookupError(f"{function} begins with instructions that cannot be moved:\n{text}")
 
 
 def moved(function, here):
-    """Those instructions, to stand at `here`."""
+    """The replaced instructions, relocated to `here`."""
     address, code, relative = replaced(function)
     code = bytearray(code)
     for end in relative: struct.pack_into("<i", code, end - 4, struct.unpack_from("<i", code, end - 4)[0] + address - here)
@@ -70,21 +73,21 @@ def base_of(pid):
     with open(f"/proc/{pid}/maps") as f:
         for line in f:
             if line.rstrip().endswith(os.path.realpath(QRINGD)): return int(line.split("-")[0], 16)
-    return None  # it has just been started
+    return None  # the process has not executed QRINGD yet
 
 
 def write(pid, address, code):
     with open(f"/proc/{pid}/mem", "r+b", buffering=0) as f:
         f.seek(address)
-        if f.write(code) != len(code): raise OSError(f"{pid}: its memory cannot be written")
+        if f.write(code) != len(code): raise OSError(f"cannot write the memory of process {pid}")
 
 
 def trampoline(function, number, closing, here):
-    """closing: only where the second argument is 0."""
+    """Code that sends the signal. closing: only when the function's second argument is 0."""
     keep = bytes.fromhex("50 51 56 57 41 53")                 # push rax, rcx, rsi, rdi, r11
     ask = bytes.fromhex("b8 27 00 00 00 0f 05")               # getpid()
-    send = bytes.fromhex("89 c7 be") + struct.pack("<I", number) + bytes.fromhex("b8 3e 00 00 00 0f 05")  # kill(it, number)
-    if closing: ask = bytes.fromhex("48 85 f6 75") + bytes([len(ask + send)]) + ask  # test rsi, rsi; jne over both
+    send = bytes.fromhex("89 c7 be") + struct.pack("<I", number) + bytes.fromhex("b8 3e 00 00 00 0f 05")  # kill(pid, number)
+    if closing: ask = bytes.fromhex("48 85 f6 75") + bytes([len(ask + send)]) + ask  # test rsi, rsi; jne past both calls
     give = bytes.fromhex("41 5b 5f 5e 59 58")
     body = keep + ask + send + give
     body += moved(function, here + len(body))
@@ -93,7 +96,8 @@ def trampoline(function, number, closing, here):
 
 
 def change(process, function, pieces):
-    """Writes [(address, bytes)] while the process stands still outside of the bytes that change."""
+    """Writes [(address, bytes)] while the process is stopped with no thread inside the replaced
+    bytes."""
     pid, (address, code, _) = process.pid, replaced(function)
     for _ in range(200):
         os.kill(pid, signal.SIGSTOP)
@@ -108,7 +112,7 @@ def change(process, function, pieces):
 
 
 def arm(process, function, number=signal.SIGKILL, closing=False):
-    """From now on whoever enters the function sends the signal to the process."""
+    """From now on a thread that enters the function sends the signal to its process."""
     address, room = replaced(function)[0], symbols()[ROOM][0] + 16
     jump = b"\xe9" + struct.pack("<i", room - (address + JUMP))
     change(process, function, [(room, trampoline(function, number, closing, room)), (address, jump)])
@@ -116,7 +120,8 @@ def arm(process, function, number=signal.SIGKILL, closing=False):
 
 
 def disarm(process, function):
-    """As it was. A process that stopped itself there goes on; one that has ended there meanwhile has."""
+    """Restores the function. A process that stopped itself continues; one that exited is left as
+    is."""
     try: change(process, function, [replaced(function)[:2]])
     except (OSError, TimeoutError):
         if process.poll() is None: raise
@@ -124,5 +129,5 @@ def disarm(process, function):
 
 
 def is_stopped(process):
-    """It has stopped itself."""
+    """Returns whether the process has stopped itself."""
     return process.poll() is None and stopped(process.pid)

@@ -10,10 +10,10 @@ from watched import IDLE_KB, PEER_KB, start_attacked, call, certificates, cut, f
 
 
 @row(31)
-def harm():
-    r, w, tls, go = start_attacked("harm", 31)
+def attacks_in_turn():
+    r, w, tls, go = start_attacked("attacks", 31)
     control, data = w.ports()
-    slow = [fork.Process(target=f, args=(p, tls), daemon=True) for f in (attacks.slow_reader, attacks.slow_stranger) for p in (control, data)]
+    slow = [fork.Process(target=f, args=(p, tls), daemon=True) for f in (attacks.slow_reader, attacks.slow_reader_no_cert) for p in (control, data)]
     before, had_kb = w.metrics(), w.kb("VmRSS")
     for p in slow: p.start()
     time.sleep(2)
@@ -24,34 +24,34 @@ def harm():
         go(f"a message of 256 MB, {name} port", attacks.oversize_message, port)
         go(f"an endless stream of messages, {name} port", attacks.endless_stream, port)
     go("10 000 streams, settings never acknowledged", attacks.streams_unacknowledged, control, rises=cut)
-    go("a reader who asks and does not read", attacks.slow_reader_who_asks, control)
+    go("endless SETTINGS, acknowledgements unread", attacks.settings_unread, control)
     go("a frame of 16 MB", attacks.oversize_frame, control)
     go("headers without end", attacks.endless_headers, control)
     go("one byte at a time, certificate", attacks.bytewise, control)
-    go("one byte at a time, no certificate", attacks.bytewise_stranger, control, rises=refused)
-    go("streams reset without a certificate", attacks.rapid_reset_stranger, control, rises=refused)
-    go("a TLS record of 64 KB, over and over", attacks.oversize_record, control, rises=refused)
+    go("one byte at a time, no certificate", attacks.bytewise_no_cert, control, rises=refused)
+    go("streams reset without a certificate", attacks.rapid_reset_no_cert, control, rises=refused)
+    go("TLS records of 64 KB without end", attacks.oversize_record, control, rises=refused)
     go("garbage before TLS, 100 times", attacks.garbage, control, rises=refused)
     go("3000 connects that are reset", attacks.resets, control, 3000 * IDLE_KB, each=3000)
     hello = attacks.client_hello()
-    for what, first in ("1000 connections that say nothing", b""), ("1000 halves of a handshake", hello[:len(hello) // 2]), \
-            ("1000 handshakes that stop in the middle", hello):
+    for what, first in ("1000 silent connections", b""), ("1000 connections with half a ClientHello", hello[:len(hello) // 2]), \
+            ("1000 connections that stop after the ClientHello", hello):
         go(what, attacks.many(1000, first, 1), control, 1000 * IDLE_KB, rises=cut, each=1000)
     for p in slow: p.join(10)
     check("slow readers: state", state(before) == state(w.metrics()))
-    report(31, "generations that changed, of a whole run of attacks", int(w.metrics()["qring_regroups_total"]), 0)
-    report(31, "steps, each that of one worker alone", finish(r), "all")
+    report(31, "changes of the ring during all attacks", int(w.metrics()["qring_regroups_total"]), 0)
+    report(31, "steps, all equal to one worker's", finish(r), "all")
 
 
 @row(32)
-def strangers():
+def wrong_certificates():
     name = job("strangers")
     tls = certificates("strangers-tls", name, "--keep-ca")
-    who = {"no_certificate": None, "wrong_ca": certificates("wrong-ca", name),
-           "foreign_job": certificates("foreign-job", "other", "--ca", tls), "expired": issued(tls, "expired", ["URI.1=qring://default/strangers"], days=0),
-           "foreign namespace": certificates("foreign-namespace", name, "--namespace", "elsewhere", "--ca", tls)}
+    certs = {"no_certificate": None, "wrong_ca": certificates("wrong-ca", name),
+             "foreign_job": certificates("foreign-job", "other", "--ca", tls), "expired": issued(tls, "expired", ["URI.1=qring://default/strangers"], days=0),
+             "foreign namespace": certificates("foreign-namespace", name, "--namespace", "elsewhere", "--ca", tls)}
     r, w = start("strangers", tls=tls)
-    for reason, cert in who.items():
+    for reason, cert in certs.items():
         key = 'qring_tls_refused_total{reason="%s"}' % reason.replace("foreign namespace", "foreign_job")
         before = w.metrics()
         for port in w.ports():
@@ -60,15 +60,15 @@ def strangers():
         after = w.metrics()
         check(f"{reason}: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
         report(32, reason, f"10 calls, {after[key] - before[key]:.0f} refused", "10; no change of state")
-    report(32, "steps, each that of one worker alone", finish(r), "all")
+    report(32, "steps, all equal to one worker's", finish(r), "all")
 
 
 class Tap:
-    """Stands between worker 1 and worker 0's control port with the job's certificate, and keeps what worker 1 says: as it came out of TLS, and as it
-    went into the other TLS."""
+    """Proxy with the job's certificate between worker 1 and worker 0's control port. Records what
+    worker 1 sends: decrypted, and as encrypted again towards worker 0."""
 
     def __init__(self, to, cert):
-        self.to, self.cert, self.said = to, cert, []
+        self.to, self.cert, self.sessions = to, cert, []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -100,7 +100,7 @@ class Tap:
                     flush()
                     i.write(far.recv(65536))
             flush()
-            self.said.append((plain, cipher))
+            self.sessions.append((plain, cipher))
             far.settimeout(None)
             near.settimeout(0.01)
             def back():
@@ -130,7 +130,7 @@ class Tap:
 
 
 def replay(port, what, cert):
-    """Says again what was said once; cert None: as it was on the wire."""
+    """Sends a recorded session again; cert None: its encrypted bytes."""
     try:
         s = attacks.context(cert).wrap_socket(attacks.tcp(port)) if cert else attacks.tcp(port)
         s.sendall(what)
@@ -139,14 +139,14 @@ def replay(port, what, cert):
     except OSError: pass
 
 
-def again_above_tls(what, r, w, plain, cert):
+def replay_inside_tls(what, r, w, plain, cert):
     before, lines = w.metrics(), r.lines()
     replay(w.control, plain, cert)
-    check(f"{what}: training goes on", until(lambda: r.lines() > lines + 50))
+    check(f"{what}: training continues", until(lambda: r.lines() > lines + 50))
     time.sleep(2)
     after = w.metrics()
     changes = after["qring_regroups_total"] - before["qring_regroups_total"]
-    report(33, f"a session said again {what}", f"{changes:.0f} changes of the ring", "no step lost")
+    report(33, f"a session replayed {what}", f"{changes:.0f} changes of the ring", "no step lost")
 
 
 @row(33)
@@ -158,8 +158,8 @@ def replays():
         peers = [f"127.0.0.1:{taps[0].port}", r.peers[1]]
         return {"TF_CONFIG": json.dumps({"cluster": {"worker": peers}, "task": {"type": "worker", "index": 1}})}
     r, w = start("replays", tls=tls, views={1: behind_a_tap})
-    longest = lambda: max(taps[0].said, key=lambda said: len(said[0]), default=(b"", b""))
-    if not check("the tap heard a session", until(lambda: len(longest()[0]) > 500 and w.metrics()["qring_members"] == 2, every=0.1)): return
+    longest = lambda: max(taps[0].sessions, key=lambda session: len(session[0]), default=(b"", b""))
+    if not check("the tap recorded a session", until(lambda: len(longest()[0]) > 500 and w.metrics()["qring_members"] == 2, every=0.1)): return
     plain, cipher = (bytes(b) for b in longest())
     before = w.metrics()
     for _ in range(10): replay(w.control, cipher, None)
@@ -167,7 +167,7 @@ def replays():
     after = w.metrics()
     check(f"replayed bytes change nothing: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
     report(33, "a session's bytes replayed", f"10 times, {refused(after) - refused(before):.0f} refused", "10; no change of state")
-    again_above_tls("by a holder of the certificate, of a worker that is here", r, w, plain, tls)
+    replay_inside_tls("by a holder of the certificate, of a connected worker", r, w, plain, tls)
     before = w.metrics()
     r.kill(1)
     r.worker[1].wait()
@@ -175,11 +175,11 @@ def replays():
     joined = lambda m: m["qring_members"] == 2 and m["qring_regroups_total"] >= before["qring_regroups_total"] + 2
     check("a new worker 1 joins", until(lambda: joined(w.metrics()), every=0.05))
     time.sleep(0.5)
-    again_above_tls("by a holder of the certificate, of a worker that was started again since", r, w, plain, tls)
+    replay_inside_tls("by a holder of the certificate, of a worker restarted since", r, w, plain, tls)
     if 1 not in r.alive(): r.start(1)
     check("both train again", until(lambda: w.metrics()["qring_members"] == 2, every=0.05))
-    del taps[0].said[:]
-    report(33, "steps, each that of one worker alone", finish(r), "all")
+    del taps[0].sessions[:]
+    report(33, "steps, all equal to one worker's", finish(r), "all")
 
 
 @row(34)
@@ -188,7 +188,8 @@ def rotation():
     a, b = certificates("rotation-a", name, "--keep-ca"), certificates("rotation-b", name, "--keep-ca")
     live, version = folder("rotation-live"), [0]
     def mount(cert, *cas):
-        """As the kubelet renews a Secret's volume: a new folder, and one link that turns to it."""
+        """Renews the files as the kubelet renews a Secret's volume: a new folder, and one link
+        switched to it."""
         version[0] += 1
         new = f"{live}/..{version[0]}"
         os.mkdir(new)
@@ -212,15 +213,15 @@ def rotation():
         mount(cert, *cas)
         time.sleep(1.3)
         seen.add(serial())
-    check(f"three certificates were shown: {len(seen)}", len(seen) == 3)
+    check(f"three certificates were presented: {len(seen)}", len(seen) == 3)
     call(w.control, a)
     key = 'qring_tls_refused_total{reason="wrong_ca"}'
-    check("the CA that was taken away is refused", until(lambda: w.metrics()[key] > before[key], every=0.1))
+    check("the removed CA is refused", until(lambda: w.metrics()[key] > before[key], every=0.1))
     after = w.metrics()
-    check(f"{state(before)} is {state(after)}", state(before) == state(after))
-    report(34, "four changes of the files while training", f"{int(after['qring_regroups_total'])} changes of the ring, no step waits longer than "
+    check(f"state unchanged: {state(before)}, {state(after)}", state(before) == state(after))
+    report(34, "four changes of the files while training", f"{int(after['qring_regroups_total'])} changes of the ring, longest pause "
            f"{r.longest_gap(began, time.monotonic()):.2f} s", "0 failed steps")
-    report(34, "steps, each that of one worker alone", finish(r), "all")
+    report(34, "steps, all equal to one worker's", finish(r), "all")
 
 
 main()

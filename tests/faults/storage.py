@@ -16,7 +16,7 @@ class Fake:
     def __init__(self, name):
         ready = f"{folder('fake-' + name)}/port"
         self.process = subprocess.Popen(["/usr/bin/python3", "-B", ROOT + "/tests/fake/gcs.py", "0", ready], stdout=subprocess.DEVNULL)
-        check("the fake starts", until(lambda: os.path.exists(ready) and os.path.getsize(ready) > 1))
+        check("the fake server starts", until(lambda: os.path.exists(ready) and os.path.getsize(ready) > 1))
         with open(ready) as f: self.at = "127.0.0.1:" + f.read().strip()
         self.env = {"STORAGE_EMULATOR_HOST": self.at, "GCE_METADATA_HOST": self.at, "NO_GCE_CHECK": "",
                     "GOOGLE_APPLICATION_CREDENTIALS": ""}

@@ -1,12 +1,11 @@
-"""A ring under attack, and one of its workers observed from outside: its metrics, memory and
-ports; attacks run one after the other, each with limits. Used by tests/faults/rows_peers.py and
-others."""
+"""A ring under attack: metrics, memory and ports of one worker observed from outside; attacks run
+one after the other, each with limits. Used by tests/faults/rows_peers.py and others."""
 import json, multiprocessing, os, shutil, signal, subprocess, time, urllib.request
 
 import attacks
 from ring import QRING, QRINGD, Ring, SANITIZED, check, folder, free_ports, job, report, truth, until
 
-MARGIN = 40 if SANITIZED else 1  # what is freed waits in a quarantine of 256 MB, and everything has room around it
+MARGIN = 40 if SANITIZED else 1  # a sanitizer quarantines 256 MB of freed memory and pads each block
 PEER_KB, IDLE_KB, FOREVER = MARGIN * 16 << 10, MARGIN * 96, 1000000
 fork = multiprocessing.get_context("fork")
 
@@ -18,7 +17,8 @@ def certificates(name, *more, out=None):
 
 
 def issued(ca, name, names, days=1):
-    """A certificate of this CA, whose key is in the folder, with these names: "DNS.1=text"."""
+    """Returns a folder with a certificate for these names ("DNS.1=text") by the CA whose key is in
+    the folder ca."""
     out = folder(name)
     shutil.copytree(ca, out, dirs_exist_ok=True)
     with open(out + "/ext", "w") as f:
@@ -31,7 +31,7 @@ def issued(ca, name, names, days=1):
 
 
 class Watched:
-    """A worker from outside: its metrics, its memory, its ports."""
+    """Metrics, memory and ports of a worker, observed from outside."""
 
     def __init__(self, ring, index, http):
         self.ring, self.pid, self.http, self.control = ring, ring.worker[index].pid, http, int(ring.peers[index].split(":")[1])
@@ -47,7 +47,8 @@ class Watched:
         with open(f"/proc/{self.pid}/clear_refs", "w") as f: f.write("5")
 
     def settle(self):
-        """What the attacker has left behind is worked off, and is not the next one's: memory stands still for half a second."""
+        """Waits until memory is constant for half a second, so that the previous attack's work does
+        not count for the next one."""
         since, last = time.monotonic(), self.kb("VmRSS")
         for _ in range(100):
             time.sleep(0.1)
@@ -56,7 +57,7 @@ class Watched:
             elif time.monotonic() - since >= 0.5: return
 
     def ports(self, *others):
-        """(control, data); others: ports that are neither"""
+        """Returns (control, data). others: listening ports of other services."""
         inodes = set()
         for fd in os.listdir(f"/proc/{self.pid}/fd"):
             try: inodes.add(os.readlink(f"/proc/{self.pid}/fd/{fd}"))
@@ -71,7 +72,8 @@ class Watched:
 
 
 def start(name, n=2, epochs=FOREVER, tls=None, views=None, more=()):
-    """A ring of which worker 0 shows its metrics; views: another TF_CONFIG by index; more: flags of worker 0 alone."""
+    """Starts a ring and observes worker 0. views: environment by index, a function of the ring;
+    more: flags of worker 0."""
     r = Ring(name, job(name), n, epochs, ["--min-workers", "1"], tls=tls)
     http = free_ports(1)[0]
     r.start(0, "--http-port", str(http), *more)
@@ -82,14 +84,15 @@ def start(name, n=2, epochs=FOREVER, tls=None, views=None, more=()):
 
 
 def finish(r):
-    """Asks all to stop; one worker alone goes on from their checkpoint to the epoch's end, and has the digest of one that began alone."""
+    """Sends SIGTERM to all workers, continues from their checkpoint with one worker to the epoch's
+    end, and compares with an undisturbed run. Returns the number of lines."""
     for i in r.alive(): r.kill(i, signal.SIGTERM)
     codes = r.wait(20)
-    check(f"{r.name}: asked to stop, they end with {codes}", set(codes.values()) == {143})
+    check(f"{r.name}: after SIGTERM all exit with 143, not {codes}", set(codes.values()) == {143})
     with open(r.out + "/steps.jsonl") as f: r.epochs = json.loads(f.readlines()[-1])["epoch"] + 1
     with open(r.dir + "/last.log", "w") as log:
         code = subprocess.run([QRINGD, r.job, "--epochs", str(r.epochs), "--out", r.out], stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=120).returncode
-    check(f"{r.name}: one worker goes on from their checkpoint: {code}", code == 0)
+    check(f"{r.name}: one worker continues from the checkpoint: exit code {code}", code == 0)
     return r.same() and len(truth(r.job, r.epochs)[1].splitlines())
 
 
@@ -103,33 +106,34 @@ def refused(m): return sum(v for k, v in m.items() if k.startswith("qring_tls_re
 
 
 def attack(r, w, number, what, function, port, cert, bound_kb, must_rise=None, each=None):
-    """One attack in a process of its own. Memory, state and progress of the worker meanwhile."""
+    """Runs one attack in its own process; checks the worker's memory, state and progress."""
     before, lines, began = w.metrics(), r.lines(), time.monotonic()
     w.forget_peak()
     had_kb = w.kb("VmRSS")
     p = fork.Process(target=function, args=(port, cert), daemon=True)
     p.start()
     p.join(20)
-    check(f"{what}: the attacker comes to an end", not p.is_alive())
+    check(f"{what}: the attack ends", not p.is_alive())
     if p.is_alive(): p.kill()
     ended = time.monotonic()
     w.settle()
     grown = w.kb("VmHWM") - had_kb
-    check(f"{what}: training goes on meanwhile and afterwards", until(lambda: r.lines() > lines + 20))
+    check(f"{what}: training continues during the attack and afterwards", until(lambda: r.lines() > lines + 20))
     rises = lambda m: not must_rise or must_rise(m) > must_rise(before)
-    check(f"{what}: it is counted", until(lambda: rises(w.metrics()), every=0.1))
+    check(f"{what}: counted", until(lambda: rises(w.metrics()), every=0.1))
     after = w.metrics()
-    check(f"{what}: {state(before)} is {state(after)} now", state(before) == state(after))
-    check(f"{what}: {grown} KB more, not {bound_kb}", grown <= bound_kb)
+    check(f"{what}: state unchanged: {state(before)}, {state(after)}", state(before) == state(after))
+    check(f"{what}: {grown} KB more, at most {bound_kb}", grown <= bound_kb)
     more = f", {grown / each:.0f} KB each" if each else ""
-    report(number, what, f"{grown / 1024:.1f} MB more at most{more}; no step waits longer than {r.longest_gap(began, ended):.2f} s", f"{bound_kb // 1024} MB")
+    report(number, what, f"{grown / 1024:.1f} MB more at peak{more}; longest pause {r.longest_gap(began, ended):.2f} s", f"{bound_kb // 1024} MB")
 
 
 def cut(m): return m["qring_link_cut_total"]
 
 
 def start_attacked(name, number):
-    """Two workers that train over TLS; worker 0 watched, its certificate, and go(what, attack, port): one attack of that row on it."""
+    """Starts two workers that train over TLS. Returns the ring, worker 0 observed, the certificate,
+    and go(what, attack, port), which runs one attack on worker 0."""
     tls = certificates(f"{name}-tls", job(name))
     r, w = start(name, tls=tls)
     go = lambda what, f, port, kb=PEER_KB, rises=None, each=None: attack(r, w, number, what, f, port, tls, kb, rises, each)
