@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Row 53: a run begins in the folder of another run and is killed, or fails, at each call that
-changes a file."""
+"""Row 53: a run begins in another run's folder, and is killed or fails at each call that changes a
+file."""
 import json, os, shutil, signal, socket, subprocess, time
 
 from ring import QRING, QRINGD, ROOT, WORK, alone, check, folder, main, report, row, skip, truth
@@ -39,10 +39,11 @@ class Job:
 
 
 def mixed(out, jobs, hashes):
-    """What in the folder is not of the job that its job.json names, or claims more than is there; "" when nothing."""
+    """Describes files of the folder that belong to another job than job.json, or that claim missing
+    results; "" if there are none."""
     seed = named(out + "/job.json").get("seed")
     j = jobs.get(seed)
-    if not j: return f"job.json names no job: {seed}"
+    if not j: return f"job.json has neither job: seed {seed}"
     steps, result, at = read(out + "/steps.jsonl") or b"", named(out + "/result.json"), named(out + "/checkpoints/LATEST")
     wrong = []
     if not j.log.startswith(steps[:steps.rfind(b"\n") + 1]): wrong.append("lines of another job")
@@ -52,20 +53,21 @@ def mixed(out, jobs, hashes):
         if content is None and result: wrong.append(f"a result without {name}")
     if result and result["state_digest"] != j.digest: wrong.append("a result of another job")
     if at and hashes[seed] != at["job_hash"]: wrong.append("LATEST of another job")
-    if at.get("done") and not result: wrong.append("LATEST says that it has ended, and there is no result")
+    if at.get("done") and not result: wrong.append("LATEST is marked done, but there is no result")
     return ", ".join(wrong)
 
 
 def is_temporary(name): return ".tmp-" in name or name.startswith(".qring-probe-")
 
 
-def goes_on(what, out, job, others, hashes):
-    """A start of this job, without --fresh, in a copy of that folder: it ends with its own run whole, or names the job that is there."""
+def check_next_start(what, out, job, others, hashes):
+    """Starts this job without --fresh in a copy of the folder: it must complete its own run, or be
+    refused with the name of the folder's job."""
     copy = out + ".next"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(out, copy)
     at = named(copy + "/checkpoints/LATEST").get("job_hash")
-    for d, _, names in os.walk(copy):  # as if that had been an hour ago
+    for d, _, names in os.walk(copy):  # as if written an hour ago
         for n in names:
             if is_temporary(n): os.utime(f"{d}/{n}", (time.time() - 3600,) * 2)
     ended = run(job.path, copy)
@@ -73,10 +75,10 @@ def goes_on(what, out, job, others, hashes):
     check(f"{what}: the next start leaves no temporary file: {left}", not left)
     if at and at != hashes[job.seed]:
         good = ended.returncode == 2 and at in ended.stderr and "no key differs" not in ended.stderr and "seed: " in ended.stderr
-        return check(f"{what}: the next start is refused and told which job is there: {ended.returncode} {ended.stderr[-600:]}", good)
+        return check(f"{what}: the next start is refused and names the folder's job: {ended.returncode} {ended.stderr[-600:]}", good)
     good = ended.returncode == 0 and read(copy + "/steps.jsonl") == job.log and named(copy + "/result.json").get("state_digest") == job.digest
     good = good and all(job.has(n, read(f"{copy}/{n}")) for n in ("weights.h5", "weights.safetensors")) and not mixed(copy, others, hashes)
-    return check(f"{what}: the next start ends with a whole run: {ended.returncode} {ended.stderr[-600:]}", good)
+    return check(f"{what}: the next start completes the run: {ended.returncode} {ended.stderr[-600:]}", good)
 
 
 def nth_call():
@@ -87,7 +89,7 @@ def nth_call():
 
 
 def disturbed(so, job, out, n, how, *more):
-    """That run, and the calls that it made."""
+    """Runs the job, killed or failing at call n; returns the ended process and its calls."""
     env = {"LD_PRELOAD": so, "QR_NTH_BELOW": out + "/", "QR_NTH": str(n), "QR_NTH_HOW": how, "ASAN_OPTIONS": "verify_asan_link_order=0"}
     ended = run(job.path, out, *more, env=env)
     calls = (read(out + "/.calls") or b"").decode().splitlines()
@@ -96,24 +98,25 @@ def disturbed(so, job, out, n, how, *more):
 
 
 def earlier_run(so, job, whole):
-    """Its folder, whole or cut off before the result is written."""
+    """Folder of an earlier run, complete or interrupted before the result is written."""
     out = folder("base")
     if whole:
         check("an earlier run", run(job.path, out).returncode == 0)
         return out
     n = 1000
-    for _ in range(20):  # calls of two threads
+    for _ in range(20):  # the order of calls varies: two threads make them
         out = folder("base")
         calls = disturbed(so, job, out, n, "kill")[1]
         if named(out + "/checkpoints/LATEST") and not read(out + "/result.json"): break
         n = next((i + 1 for i, c in enumerate(calls) if "rename result.json" in c), n)
-    check(f"an earlier run is cut off: {calls}", named(out + "/checkpoints/LATEST") and not read(out + "/result.json"))
+    check(f"an earlier run is interrupted: {calls}", named(out + "/checkpoints/LATEST") and not read(out + "/result.json"))
     return out
 
 
 @row(53)
-def begins_where_another_ended():
-    """--fresh over another job's run, whole and cut off, and over its own: killed, or failed by EIO, at each call that changes a file."""
+def begins_in_used_folder():
+    """--fresh in the folder of another job's run, complete and interrupted, and of its own: killed,
+    or failing with EIO, at each call that changes a file."""
     if not shutil.which("cc"): return skip("row 53: no compiler")
     so, old, new = nth_call(), Job("earlier", 1), Job("later", 2)
     jobs = {1: old, 2: new}
@@ -124,7 +127,7 @@ def begins_where_another_ended():
         hashes[j.seed] = named(out + "/checkpoints/LATEST")["job_hash"]
     points = 0
     for what, there, whole, how in (("another's run", old, True, "kill"), ("another's run", old, True, "EIO"), ("its own run", new, True, "kill"),
-                                    ("another's run, cut off", old, False, "kill")):
+                                    ("another's run, interrupted", old, False, "kill")):
         base = earlier_run(so, there, whole)
         for n in range(1, 400):
             out = folder("begin") + "/out"
@@ -133,17 +136,18 @@ def begins_where_another_ended():
             if len(calls) < n: break
             where = f"{what}, {how} at {calls[n - 1]}"
             if how == "kill": check(f"{where}: killed", ended.returncode == -signal.SIGKILL)
-            else: check(f"{where}: an exit code of a sentence, not {ended.returncode}", ended.returncode in (0, 2))
+            else: check(f"{where}: exit code 0 or 2, not {ended.returncode}", ended.returncode in (0, 2))
             wrong = mixed(out, jobs, hashes)
             check(f"{where}: {wrong}", not wrong)
-            for j in {new, there}: goes_on(where, out, j, jobs, hashes)
+            for j in {new, there}: check_next_start(where, out, j, jobs, hashes)
             points += 1
-    report(53, f"a run that begins where another is, killed or failed at {points} calls: folders that mix two runs", 0, 0)
+    report(53, f"a run in a used folder, killed or failing at {points} calls: folders that mix two runs", 0, 0)
 
 
 @row(53)
 def fails_before_it_begins():
-    """What fails before training leaves the earlier run as it is, for one worker and for qring run: a port in use."""
+    """A failure before training (a port in use) leaves the earlier run unchanged, for qringd and
+    for qring run."""
     old, new = Job("earlier", 1), Job("later", 2)
     base = folder("stays")
     check("an earlier run", run(old.path, base).returncode == 0)
@@ -155,14 +159,14 @@ def fails_before_it_begins():
         port = str(s.getsockname()[1])
         ended = run(new.path, base, "--fresh", "--http-port", port, "--http-bind", "127.0.0.1")
         check(f"a port in use: 2, not {ended.returncode} {ended.stderr[-300:]}", ended.returncode == 2)
-        check("a port in use: nothing has changed", files() == before)
+        check("a port in use: no file has changed", files() == before)
         ended = subprocess.run([QRING, "run", new.path, "--fresh", "--epochs", "3", "--out", base, "--http-port", port, "--http-bind", "127.0.0.1", *OFTEN],
                                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
         check(f"qring run, a port in use: 2, not {ended.returncode} {ended.stderr[-300:]}", ended.returncode == 2)
-        check("qring run, a port in use: nothing has changed", files() == before)
+        check("qring run, a port in use: no file has changed", files() == before)
     ended = subprocess.run([QRING, "run", new.path, "-n", "2", "--fresh", "--epochs", "3", "--out", base, *OFTEN], stdin=subprocess.DEVNULL, capture_output=True,
                            text=True, timeout=120)
-    check(f"and then it begins: {ended.returncode} {ended.stderr[-300:]}", ended.returncode == 0)
+    check(f"with a free port it trains: {ended.returncode} {ended.stderr[-300:]}", ended.returncode == 0)
     check("each step of the new run once", read(base + "/steps.jsonl") == new.log)
     check("its weights", new.has("weights.h5", read(base + "/weights.h5")))
     report(53, "failures before training: files of the earlier run that changed", 0, 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Row 28: file descriptors, threads and ephemeral ports run out, at the start and while two
-workers train."""
+"""Row 28: file descriptors, threads and ephemeral ports run out at the start and while two workers
+train."""
 import os, resource, signal, socket, subprocess, sys, threading, time
 
 import attacks
@@ -8,12 +8,13 @@ from ring import QRING, QRINGD, Ring, check, folder, free_ports, job, main, repo
 
 
 def ends(what, command, env=None, seconds=60, words=()):
-    """The command ends by itself, with a code for another try, and says why; the code."""
+    """Checks that the command exits by itself with a retryable code and one of the words; returns
+    the code."""
     began = time.monotonic()
     try: p = subprocess.run(command, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, text=True, errors="replace")
-    except subprocess.TimeoutExpired: return check(f"{what}: it hangs", False)
-    said = p.stderr.strip().splitlines()[-1:] or ["nothing"]
-    check(f"{what}: exit code {p.returncode}, {said}", p.returncode >= 128 and any(w in p.stderr for w in words))
+    except subprocess.TimeoutExpired: return check(f"{what}: does not exit within {seconds} s", False)
+    last = p.stderr.strip().splitlines()[-1:] or ["no output"]
+    check(f"{what}: exit code {p.returncode}, {last}", p.returncode >= 128 and any(w in p.stderr for w in words))
     report(28, what, f"exit code {p.returncode} after {time.monotonic() - began:.1f} s", ">= 128")
     return p.returncode
 
@@ -30,7 +31,7 @@ def certificates(name):
 
 
 def finish(r):
-    """The ring is whole, trains to its end, and has done nothing wrong."""
+    """Checks that all workers train to the end, with the result of an undisturbed run."""
     codes = r.wait(120)
     check(f"{r.name}: exit codes {codes}; {r.last_lines()}", set(codes.values()) == {0})
     r.same()
@@ -48,7 +49,8 @@ def few_descriptors():
 
 @row(28)
 def descriptors_run_out():
-    """While they train, there is no descriptor left and strangers call; then there are again, and a worker that is started again joins."""
+    """Worker 0 runs out of descriptors while it trains and foreign hosts connect; once it has some
+    again, a restarted worker joins."""
     tls = certificates("running-out")
     r = Ring("running-out", job("running-out"), 2, 1000000, ["--min-workers", "1"], tls=tls)
     r.start_all()
@@ -60,30 +62,30 @@ def descriptors_run_out():
         try: calls.append(attacks.tcp(port))
         except OSError: pass
     time.sleep(2)
-    check("no descriptor left: training goes on", r.lines() > lines + 20)
+    check("no descriptor left: training continues", r.lines() > lines + 20)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, had)
     for s in calls: s.close()
     lines = r.lines()
     r.kill(1)
     r.worker[1].wait()
-    check("worker 0 goes on", until(lambda: r.lines() > lines + 50))
+    check("worker 0 continues", until(lambda: r.lines() > lines + 50))
     r.start(1)
     began = time.monotonic()
     joined = r.wait_log(0, "with 2 workers", since=len(r.log(0)))
-    check(f"a worker that is started again joins when there are descriptors again; {r.last_lines()}", joined is not None)
-    report(28, "descriptors run out while training", f"no pause; {joined or -1:.1f} s until a new worker is in when there are some again", "no end, no hang")
-    check("worker 0 says why", "out of file descriptors" in r.log(0))
+    check(f"a restarted worker joins once there are descriptors again; {r.last_lines()}", joined is not None)
+    report(28, "descriptors run out while training", f"no pause; {joined or -1:.1f} s until a restarted worker joins", "no exit, no hang")
+    check("worker 0 logs the reason", "out of file descriptors" in r.log(0))
     for i in r.alive(): r.kill(i, signal.SIGTERM)
     codes = r.wait(60)
-    check(f"asked to stop, they do: {codes}", set(codes.values()) == {143})
+    check(f"after SIGTERM both exit with 143: {codes}", set(codes.values()) == {143})
     with open(r.out + "/steps.jsonl", "rb") as f: lines = f.read().splitlines()
-    check("every step is that of one worker alone", truth(r.job, len(lines) // 3 + 1)[1].splitlines()[:len(lines)] == lines)
+    check("every step equals one worker's", truth(r.job, len(lines) // 3 + 1)[1].splitlines()[:len(lines)] == lines)
 
 
 @row(28)
 def no_threads():
-    """A user who may have no more threads: the worker is started with less and less."""
-    if os.geteuid() != 0: return skip("threads: only root can be another user with a limit of his own")
+    """A worker starts as a user with a small limit of threads."""
+    if os.geteuid() != 0: return skip("threads: only root can run a worker as another user")
     user, out = 54321 + os.getpid() % 1000, folder("threads")
     os.chmod(out, 0o777)
     for d in out, os.path.dirname(out): os.chmod(d, 0o777)
@@ -92,30 +94,31 @@ def no_threads():
         peers = [f"127.0.0.1:{p}" for p in free_ports(2)]
         command = ["setpriv", f"--reuid={user}", "--clear-groups", "--inh-caps=-all", "prlimit", f"--nproc={n}:{n}", QRINGD, job_file, "--out", f"{out}/{n}", "--index", "0",
                    "--peers", ",".join(peers), "--data-port", "0", "--threads", "4", "--start-timeout", "2s", "--termination-log", "/dev/null"]
-        env = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")  # it would need a thread to look for them
+        env = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")  # the leak check needs a thread
         try: p = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, text=True, errors="replace", env=env)
         except subprocess.TimeoutExpired:
-            check(f"{n} threads: it hangs", False)
+            check(f"{n} threads: does not exit", False)
             continue
         codes[n] = p.returncode if p.returncode >= 0 else 128 - p.returncode
         check(f"{n} threads: exit code {p.returncode}: {p.stderr[-300:]}", codes[n] >= 128)
-        check(f"{n} threads: it says so: {p.stderr[-300:]}", "raise the limit (ulimit -u" in p.stderr)
-    report(28, "1 ... 24 threads for a worker that wants more", f"exit codes {sorted(set(codes.values()))}", ">= 128")
+        check(f"{n} threads: the limit is named: {p.stderr[-300:]}", "raise the limit (ulimit -u" in p.stderr)
+    report(28, "1 ... 24 threads for a worker that needs more", f"exit codes {sorted(set(codes.values()))}", ">= 128")
 
 
 def inside():
-    """In a network of its own with eight ephemeral ports: every one of them is taken towards worker 0, then given back."""
+    """Runs in its own network namespace with eight ephemeral ports: all are used for connections to
+    worker 0, then released."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with open("/proc/sys/net/ipv4/ip_local_port_range", "w") as f: f.write("40000 40007")
     r = Ring("ports", job("ports"), 2, 3000, ["--min-workers", "1"], peers=["127.0.0.1:2222", "127.0.0.1:2223"])
-    # which dials nobody: worker 1 is found by its own dial alone
+    # Worker 0 has a wrong address for worker 1, so only worker 1's dial connects them.
     r.start(0, "--start-timeout", "60s", "--data-port", "2224", env={"TF_CONFIG": r.tf_config(0).replace(":2223", ":9")})
     held = []
     check("worker 0 listens", r.wait_log(0, "listening on"))
     try:
         while len(held) < 9: held.append(attacks.tcp(2222))
     except OSError: pass
-    check(f"{len(held)} ports are taken", len(held) == 8)
+    check(f"{len(held)} ports are in use", len(held) == 8)
     r.start(1, "--start-timeout", "60s", "--data-port", "2225")
     time.sleep(2)
     busy = cpu(r.worker[1].pid)
@@ -125,7 +128,7 @@ def inside():
     for s in held: attacks.end(s)
     began = time.monotonic()
     r.reaches(20, 30)
-    report(28, "no ephemeral port for 4 s", f"trains {time.monotonic() - began:.1f} s after there are some; {100 * busy / 2:.0f} % of a processor meanwhile", "no end, no hang")
+    report(28, "no ephemeral port for 4 s", f"trains {time.monotonic() - began:.1f} s after their release; {100 * busy / 2:.0f} % CPU in between", "no exit, no hang")
     finish(r)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Rows that kill processes: at named points of a step, the leader, several at once, all, at the
-very end."""
+end of training."""
 import re, signal, time
 
 import points
@@ -8,9 +8,10 @@ from ring import REPEAT, Ring, certs, check, figure, job, main, report, row, tur
 
 ENDLESS = 1000000  # epochs: the row ends the ring when it has seen enough
 
-# ---- row 1: a worker dies as it enters a function ----
+# ---- row 1: a worker is killed as it enters a function ----
 
-# what it is about to do, the function, who dies: "one" that follows, or the "leader"
+# what the worker is about to do, the function, the worker that is killed: "one" follower or
+# "leader"
 STEP = [
     ("opening a reduction", "qr_group_open_reduction", "one"),
     ("taking a micro-batch", "qr_group_take_micro_batch", "one"),
@@ -24,7 +25,7 @@ STEP = [
     ("between applying and reporting", "qr_group_set_speeds", "one"),
     ("reporting", "train_report", "one"),
     ("handing the state to the publisher", "qr_publisher_committed", "one"),
-    ("making the new state the present one", "train_swap", "one"),
+    ("switching to the new state", "train_swap", "one"),
     ("a heartbeat", "member_heartbeats", "one"),
     ("taking a micro-batch", "qr_group_take_micro_batch", "leader"),
     ("computing a micro-batch", "qr_model_put_micro_batch", "leader"),
@@ -33,21 +34,21 @@ STEP = [
     ("applying it", "qr_group_apply", "leader"),
     ("between applying and reporting", "qr_group_set_speeds", "leader"),
     ("writing a line of steps.jsonl", "qr_steps_log_write", "leader"),
-    ("in the lock of steps.jsonl", "qr_step_json", "leader"),
-    ("making the new state the present one", "train_swap", "leader"),
+    ("holding the lock of steps.jsonl", "qr_step_json", "leader"),
+    ("switching to the new state", "train_swap", "leader"),
     ("writing a checkpoint", "qr_checkpoint_save", "leader"),
     ("between a checkpoint and LATEST", "qr_checkpoint_latest_encode", "leader"),
 ]
-# the same while the ring changes because another one died
+# the same during a change of the ring after another worker was killed
 CHANGE = [
-    ("noticing a death", "member_peer_lost", "one"),
+    ("noticing a lost peer", "member_peer_lost", "one"),
     ("ending its generation", "batch_queue_freeze", "one"),
     ("asked for a promise", "member_on_propose", "one"),
-    ("promised, the Begin has come", "member_on_begin", "one"),
+    ("promised, Begin received", "member_on_begin", "one"),
     ("beginning", "batch_queue_begin", "one"),
     ("connecting", "qr_mesh_form", "one"),
     ("ending its generation", "batch_queue_freeze", "leader"),
-    ("having the promises", "member_on_promise", "leader"),
+    ("receiving a promise", "member_on_promise", "leader"),
     ("sending Begin", "member_propose.c:propose_begin", "leader"),
     ("connecting", "qr_mesh_form", "leader"),
 ]
@@ -57,22 +58,22 @@ def ring(name, j, n, epochs, *flags, tls=False):
     return Ring(name, j, n, epochs, ["--min-workers", "1", *flags], tls=certs(j) if tls else None)
 
 
-def die_at(r, i, what, function, **more):
-    """Worker i dies as it enters the function; the time. None when it never did, or otherwise."""
+def kill_at(r, i, what, function, **more):
+    """Kills worker i as it enters the function; returns the time, or None if that failed."""
     w = r.worker[i]
     points.arm(w, function, **more)
-    return dead(r, i, f"{what} ({function})")
+    return wait_killed(r, i, f"{what} ({function})")
 
 
-def dead(r, i, what):
+def wait_killed(r, i, what):
     w = r.worker[i]
     good, at = until(lambda: w.poll() is not None, every=0.0005), time.monotonic()
-    check(f"{r.name}: worker {i} comes to the point: {what}; {r.last_lines()}", good)
-    return at if check(f"{r.name}: worker {i} dies there of SIGKILL, not {w.poll()}: {what}", w.poll() == -signal.SIGKILL) else None
+    check(f"{r.name}: worker {i} reaches the point: {what}; {r.last_lines()}", good)
+    return at if check(f"{r.name}: worker {i} is killed there by SIGKILL, not {w.poll()}: {what}", w.poll() == -signal.SIGKILL) else None
 
 
-def whole(r, killed):
-    """The others end well when they are asked, and the bits are those of an undisturbed run."""
+def check_end(r, killed):
+    """Ends the ring: the others exit with 143, and the result is that of an undisturbed run."""
     codes = r.settle()
     want = {i: -signal.SIGKILL if i in killed else 143 for i in codes}
     check(f"{r.name}: exit codes {codes}, not {want}", codes == want)
@@ -80,32 +81,33 @@ def whole(r, killed):
     r.close()
 
 
-def word(tls):
-    """For figures that have TLS by turns."""
-    return ", plain and TLS by turns" if REPEAT > 1 else ", TLS" * tls
+def tls_label(tls):
+    """Label of a figure that alternates between plaintext and TLS."""
+    return ", plaintext and TLS alternately" if REPEAT > 1 else ", TLS" * tls
 
 
 def rounds(all_, n):
-    """(number, over TLS?, points) of each ring. Of many repetitions each does a fourth, and the figures are one."""
+    """Yields (number, TLS, points) for each ring. With REPEAT, each repetition does a fourth of
+    them, and all count for one figure."""
     for k, i in enumerate(range(0, len(all_), n)):
         if REPEAT == 1 or (k + turn[0]) % 4 == 0: yield k, (k + turn[0] // 4) % 2 == 1, all_[i:i + n]
 
 
-def point(what, more, tls): return f"SIGKILL {what if REPEAT == 1 else 'at a point'}{more}{word(tls)}: next step"
+def point(what, more, tls): return f"SIGKILL {what if REPEAT == 1 else 'at a point'}{more}{tls_label(tls)}: next step"
 
 
 @row(1, timed=True)
 def points_of_a_step():
-    j = job("points", micro_batch_size=4)  # so that each of six has a micro-batch
+    j = job("points", micro_batch_size=4)  # so that each of six workers has a micro-batch
     for k, tls, some in rounds(STEP, 5):
         r = ring(f"points{k}", j, 6, ENDLESS, "--checkpoint-interval", "0s", "--checkpoint-steps", "20", tls=tls)
         r.start_all()
         killed = []
-        for what, function, who in some:
-            killed.append(min(r.alive()) if who == "leader" else max(r.alive()))
-            at = die_at(r, killed[-1], what, function)
-            if at: figure(1, point(f"of {who}, {what}", "", tls), r.grows_after(at), 1.0)
-        whole(r, killed)
+        for what, function, role in some:
+            killed.append(min(r.alive()) if role == "leader" else max(r.alive()))
+            at = kill_at(r, killed[-1], what, function)
+            if at: figure(1, point(f"of {role}, {what}", "", tls), r.grows_after(at), 1.0)
+        check_end(r, killed)
 
 
 @row(1, timed=True)
@@ -114,57 +116,58 @@ def points_of_a_change():
         r = ring(f"changes{k}", job("changes"), 6, ENDLESS, tls=tls)
         r.start_all()
         killed = []
-        for what, function, who in some:
-            i = min(r.alive()) if who == "leader" else max(r.alive())
+        for what, function, role in some:
+            i = min(r.alive()) if role == "leader" else max(r.alive())
             first = sorted(set(r.alive()) - {i})[len(r.alive()) // 2]
             points.arm(r.worker[i], function)
             r.kill(first)
-            at = dead(r, i, f"{what} ({function})")
+            at = wait_killed(r, i, f"{what} ({function})")
             killed += [first, i]
-            if at: figure(1, point(f"of {who}, {what}", ", another is dead", tls), r.grows_after(at), 1.0)
-        whole(r, killed)
+            if at: figure(1, point(f"of {role}, {what}", ", after another was killed", tls), r.grows_after(at), 1.0)
+        check_end(r, killed)
 
 
 @row(1, timed=True)
-def points_of_a_return():
-    """The one that comes back dies while it fetches the state; one that gives it, while it does."""
+def points_of_a_rejoin():
+    """A restarted worker is killed while it fetches the state; then one that sends the state."""
     tls = turn[0] % 2 == 1
-    r = ring("return", job("return"), 5, ENDLESS, tls=tls)
+    r = ring("rejoin", job("rejoin"), 5, ENDLESS, tls=tls)
     r.start_all()
     r.kill(4)
     r.grows_after(time.monotonic())
-    points.replaced("qr_mesh_fetch")  # looked up before the newcomer is under way
+    points.replaced("qr_mesh_fetch")  # cached before the restarted worker runs
     points.arm(r.start(4), "qr_mesh_fetch")
-    at = dead(r, 4, "fetching the state (qr_mesh_fetch)")
-    if at: figure(1, f"SIGKILL of one, fetching the state{word(tls)}: next step", r.grows_after(at), 1.0)
-    for i in range(4): points.arm(r.worker[i], "qr_mesh_give")  # the lowest of those that have the newest state gives it
+    at = wait_killed(r, 4, "fetching the state (qr_mesh_fetch)")
+    if at: figure(1, f"SIGKILL of one, fetching the state{tls_label(tls)}: next step", r.grows_after(at), 1.0)
+    for i in range(4): points.arm(r.worker[i], "qr_mesh_give")  # the lowest index that has the newest state sends it
     r.start(4)
     gone = lambda: [i for i in range(4) if r.worker[i].poll() is not None]
     there, at = until(gone, every=0.0005), time.monotonic()
-    check(f"return: one dies as it gives the state; {r.last_lines()}", there)
+    check(f"rejoin: one is killed as it sends the state; {r.last_lines()}", there)
     for i in set(range(4)) - set(gone()): points.disarm(r.worker[i], "qr_mesh_give")
-    figure(1, f"SIGKILL of one, giving the state{word(tls)}: next step", r.grows_after(at), 1.0)
-    if len(gone()) < 4: r.joins(4)  # else the newcomer is the last
-    whole(r, gone())
+    figure(1, f"SIGKILL of one, sending the state{tls_label(tls)}: next step", r.grows_after(at), 1.0)
+    if len(gone()) < 4: r.joins(4)  # otherwise only the restarted worker is left
+    check_end(r, gone())
 
 
 @row(1)
 def freeze_at_points():
-    """SIGSTOP there instead, for as long as the others need to go on without it; then it wakes and changes nothing."""
+    """SIGSTOP at these points until the others continue without the worker; after SIGCONT it
+    rejoins and changes no result."""
     r = ring("frozen", job("frozen"), 4, ENDLESS)
     r.start_all()
-    for who, what, function in ((3, "starting the reduction", "qr_mesh_reduce"), (2, "promised, the Begin has come", "member_on_begin"),
-                                (1, "applying", "qr_group_apply"), (0, "in the lock of steps.jsonl", "qr_step_json")):
-        w = r.worker[who]
+    for i, what, function in ((3, "starting the reduction", "qr_mesh_reduce"), (2, "promised, Begin received", "member_on_begin"),
+                              (1, "applying", "qr_group_apply"), (0, "holding the lock of steps.jsonl", "qr_step_json")):
+        w = r.worker[i]
         points.arm(w, function, signal.SIGSTOP)
         if "Begin" in what: r.kill(3)
         there, at = until(lambda: points.is_stopped(w), every=0.001), time.monotonic()
-        check(f"frozen: worker {who} comes to {function}", there)
-        figure(1, f"SIGSTOP, {what}: the others go on", r.grows_after(at, 5), 2.0)
-        was = r.position(who)
+        check(f"frozen: worker {i} reaches {function}", there)
+        figure(1, f"SIGSTOP, {what}: the others continue", r.grows_after(at, 5), 2.0)
+        was = r.position(i)
         points.disarm(w, function)
-        r.joins(who, was)
-    whole(r, [3])
+        r.joins(i, was)
+    check_end(r, [3])
 
 
 # ---- rows 2, 3, 4 ----
@@ -177,8 +180,8 @@ def kill_the_leader():
         at = time.monotonic()
         r.kill(0)
         figure(2, f"SIGKILL of worker 0{', TLS' * tls}: next step", r.grows_after(at), 1.0)
-        for i in r.alive(): check(f"{r.name}: worker {i} names it; {r.last_lines()}", r.wait_log(i, "worker 0 (") is not None)
-        whole(r, [0])
+        for i in r.alive(): check(f"{r.name}: worker {i} names worker 0; {r.last_lines()}", r.wait_log(i, "worker 0 (") is not None)
+        check_end(r, [0])
 
 
 @row(3, timed=True)
@@ -189,29 +192,30 @@ def kill_many():
         r.start_all()
         at = time.monotonic()
         for i in killed: r.kill(i)
-        figure(3, f"SIGKILL of {k} of 5{word(tls)}: next step", r.grows_after(at), 1.0 if k == 4 else 2.0)
+        figure(3, f"SIGKILL of {k} of 5{tls_label(tls)}: next step", r.grows_after(at), 1.0 if k == 4 else 2.0)
         if back:
             at = time.monotonic()
             for i in killed: r.start(i)
             for i in killed: r.joins(i)
-            figure(3, f"{k} come back{word(tls)}: longest pause", r.longest_gap(at, time.monotonic()), 1.0)
-        whole(r, [] if back else killed)
+            figure(3, f"{k} rejoin{tls_label(tls)}: longest pause", r.longest_gap(at, time.monotonic()), 1.0)
+        check_end(r, [] if back else killed)
 
 
 @row(3)
-def kill_below_the_least():
-    """Fewer than are needed: they wait, bounded, and end with "please retry", naming who is missing."""
+def kill_below_min_workers():
+    """With fewer than --min-workers the rest wait until the timeout, exit with a retryable code and
+    name the missing worker."""
     r = Ring("least", job("many"), 4, ENDLESS, ["--min-workers", "3", "--form-timeout", "2s"])
     r.start_all()
     at = time.monotonic()
     r.kill(2)
-    figure(3, "SIGKILL, as many as are needed are left: next step", r.grows_after(at), 2.0)
+    figure(3, "SIGKILL, min_workers remain: next step", r.grows_after(at), 2.0)
     at = time.monotonic()
     r.kill(1)
     codes = r.wait()
-    figure(3, "SIGKILL below min_workers: they end with 138 after the form timeout of 2 s", time.monotonic() - at, 3.0)
+    figure(3, "SIGKILL below min_workers: exit code 138 after the form timeout of 2 s", time.monotonic() - at, 3.0)
     check(f"least: exit codes {codes}", codes == {0: 138, 1: -9, 2: -9, 3: 138})
-    check("least: it says who is missing", re.search(r"worker 1 .*did not answer \(2 of 4 present, 3 needed\)", r.log(0)))
+    check("least: the missing worker is named", re.search(r"worker 1 .*did not answer \(2 of 4 present, 3 needed\)", r.log(0)))
 
 
 @row(4)
@@ -228,45 +232,45 @@ def kill_all():
         for i in range(4): r.worker[i].wait()
         lines, was = r.lines(), r.position(0)
         for i in range(4): r.start(i)
-        check(f"all: worker 0 says where it goes on from; {r.last_lines()}", r.wait_log(0, "resuming from step", since=was) is not None)
+        check(f"all: worker 0 logs the step it resumes from; {r.last_lines()}", r.wait_log(0, "resuming from step", since=was) is not None)
         found = re.findall(r"resuming from step (\d+)", r.log(0)[was:])
         if not found: break
-        lost = max(0, lines // 2 - int(found[0]))  # a line for each step, one for each epoch, which has one step
-        report(4, f"SIGKILL of all, time {again + 1}: steps since the checkpoint that the next start goes on from, of {lines // 2}", lost,
+        lost = max(0, lines // 2 - int(found[0]))  # two lines for each step: an epoch has one step, and a line of its own
+        report(4, f"SIGKILL of all, time {again + 1}: steps since the checkpoint that the next start resumes from, of {lines // 2}", lost,
                f"{every} s, or {rate / 2 * every:.0f} steps")
         figure(4, "SIGKILL of all: lost of the run", lost * 2 / rate, every + 0.2)
         if not r.reaches(lines + 20): break
-    whole(r, [])
+    check_end(r, [])
 
 
 # ---- row 40: the last step ----
 
-# who dies, where; of three workers
+# (index of the killed worker, what it is doing, function, closing), of three workers
 END = [
     (2, "opening the closing reduction", "qr_group_open_reduction", True),
     (0, "opening the closing reduction", "qr_group_open_reduction", True),
-    (2, "in the done vote, waiting for the end", "qr_group_done", False),
-    (0, "done vote passed, writing nothing yet", "qr_outputs_write", False),
+    (2, "in the done vote, waiting for the result", "qr_group_done", False),
+    (0, "done vote passed, nothing written yet", "qr_outputs_write", False),
     (0, "between the two weights' files", "qr_weights_encode", False),
     (0, "writing result.json", "qr_result_json", False),
     (0, "the last checkpoint, not marked as done", "qr_publisher_finish", False),
     (0, "everything written, Done not sent", "qr_group_done", False),
-    (0, "everybody told", "qr_group_close", False),
-    (2, "told that all is done", "qr_group_close", False),
+    (0, "Done sent to all", "qr_group_close", False),
+    (2, "Done received", "qr_group_close", False),
 ]
 
 
 @row(40)
-def the_last_step():
+def points_of_the_end():
     for k, (i, what, function, closing) in enumerate(END):
         r = ring(f"end{k}", job("end"), 3, 60, tls=k % 2 == 1)
         r.start_all(2)
-        at = die_at(r, i, what, function, closing=closing)
+        at = kill_at(r, i, what, function, closing=closing)
         codes = r.wait()
         check(f"{r.name}: exit codes {codes}; {r.last_lines()}", codes == {w: -signal.SIGKILL if w == i else 0 for w in range(3)})
-        if at: figure(40, f"SIGKILL of worker {i}, {what}: the others out with 0", time.monotonic() - at, 5.0)
+        if at: figure(40, f"SIGKILL of worker {i}, {what}: the others exit with 0", time.monotonic() - at, 5.0)
         if r.same_weights() and function == "qr_weights_encode":
-            report(2, "SIGKILL of worker 0 while it writes the weights: another writes all files", "the same bytes", "the same")
+            report(2, "SIGKILL of worker 0 while it writes the weights: another writes all files", "the same bytes", "the same bytes")
         r.close()
 
 

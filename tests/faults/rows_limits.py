@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Rows where a worker has other settings, too little memory, bad numbers, a slow processor or
-busy neighbours."""
+"""Rows where a worker has other settings, too little memory, non-finite numbers, a slow processor
+or busy neighbours."""
 import json, os, re, signal, subprocess, threading, time, urllib.request
 
 from ring import QRINGD, Ring, WORK, check, check_speed, figure, folder, free_ports, job, main, report, row, skip, until
@@ -29,14 +29,14 @@ def other_settings():
         at = time.monotonic()
         w = r.start(2)
         until(lambda: w.poll() is not None, every=0.001)
-        figure(18, f"another {what}: the worker is out", time.monotonic() - at, 1.0)
-        check(f"other {what}: it ends with 3, not {w.poll()}; {r.last_lines()}", w.poll() == 3)
+        figure(18, f"another {what}: exit of the worker", time.monotonic() - at, 1.0)
+        check(f"other {what}: exit code 3, not {w.poll()}; {r.last_lines()}", w.poll() == 3)
         found = re.search(r"has other settings under the job name [^:]*: (%s) is (.+?) there and (.+?) here" % field, r.log(2))
         if check(f"other {what}: field and both values in {r.log(2)[-600:]}", found):
-            report(18, f"another {what}: it says", f"{found[1]} is {found[2]} there and {found[3]} here", "field and both values")
+            report(18, f"another {what}: message", f"{found[1]} is {found[2]} there and {found[3]} here", "field and both values")
             check(f"other {what}: {found[0]}", found[2] != found[3] and (there is None or (found[2], found[3]) == (here, there)))
-        check(f"other {what}: a member says so too", until(lambda: "has other settings" in r.log(0)[had:]))
-        check(f"other {what}: the ring goes on as it was", "resumed after step" not in r.log(0)[had:] and r.alive() == [0, 1])
+        check(f"other {what}: a member logs it too", until(lambda: "has other settings" in r.log(0)[had:]))
+        check(f"other {what}: the ring continues unchanged", "resumed after step" not in r.log(0)[had:] and r.alive() == [0, 1])
         r.job = right
         r.settle()
         r.same()
@@ -47,7 +47,8 @@ def other_settings():
 
 @row(27)
 def too_little_memory():
-    """The limit is what a container would see: its cgroup's file, bound over the machine's in a mount namespace."""
+    """The limit is a cgroup file as in a container, bind-mounted over the machine's in a mount
+    namespace."""
     n = 20
     gates = [{"gate": "XX", "qubits": [a, a + 1], "exponent": {"parameter": f"p{a}"}} for a in range(n - 1)]
     big = job("big", model=[{"layer": "quantum", "circuit": {"qubits": n, "gates": gates}, "readouts": ["Z0"]}])
@@ -62,17 +63,18 @@ def too_little_memory():
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     if "unshare" in done.stderr[:40] or "mount:" in done.stderr[:40]: return skip(f"row 27 needs a mount namespace: {done.stderr.strip()}")
     numbers = re.findall(r"\d{6,}(?= bytes)", done.stderr)
-    check(f"it ends with a permanent code, not {done.returncode}: {done.stderr[-500:]}", 1 <= done.returncode < 124)
-    check(f"both numbers are said: {done.stderr[-500:]}", str(8 << 20) in numbers and any(int(n) > 8 << 20 for n in numbers))
-    check("no step was made", not os.path.exists(WORK + "/big/steps.jsonl"))
+    check(f"the exit code is permanent, not {done.returncode}: {done.stderr[-500:]}", 1 <= done.returncode < 124)
+    check(f"the message has both numbers: {done.stderr[-500:]}", str(8 << 20) in numbers and any(int(n) > 8 << 20 for n in numbers))
+    check("no step is logged", not os.path.exists(WORK + "/big/steps.jsonl"))
     report(27, "memory limit below need: refused before the first step, need and limit in bytes", ", ".join(numbers), "both numbers")
 
 
-# ---- row 29: a number that is none ----
+# ---- row 29: a gradient that is not finite ----
 
 @row(29)
 def not_finite():
-    """One sample's label makes its micro-batch's sums too large. Everybody finds it in the same sum, and says the same."""
+    """One sample's label makes its micro-batch's sums overflow. All workers find it in the same sum
+    and log the same message."""
     with open(f"{WORK}/bad.csv", "w") as f:
         f.write("a,b,c,d,e,f,g,h,y\n")
         for i in range(200): f.write(",".join(str(0.01 * (i + q)) for q in range(8)) + (",1e11\n" if i == 77 else f",{1 - 2 * (i % 2)}\n"))
@@ -83,12 +85,12 @@ def not_finite():
     r = Ring("bad", bad, 3, 100, ["--min-workers", "1"])
     for i in range(3): r.start(i)
     codes = set(r.wait(60).values())
-    said = {tuple(re.findall(r"step \d+: sample \d+ \(micro-batch \d+[^\"]*", r.log(i))[-1:]) for i in range(3)}
+    messages = {tuple(re.findall(r"step \d+: sample \d+ \(micro-batch \d+[^\"]*", r.log(i))[-1:]) for i in range(3)}
     check(f"bad: one permanent code, not {codes}; {r.last_lines()}", len(codes) == 1 and 1 <= min(codes) < 124)
-    if check(f"bad: one sentence: {said}", len(said) == 1 and () not in said):
-        text = said.pop()[0]
+    if check(f"bad: one message: {messages}", len(messages) == 1 and () not in messages):
+        text = messages.pop()[0]
         check(f"bad: it names the sample: {text}", "sample 77 " in text)
-        report(29, f"a gradient that is not finite: all three end with {min(codes)} and say", text[:90], "<= 1 step")
+        report(29, f"a gradient that is not finite: all three exit with {min(codes)}; message", text[:90], "<= 1 step")
         step = int(re.match(r"step (\d+)", text)[1])
         check(f"bad: nothing of step {step} is applied: {r.lines()} lines", r.lines() < step)
 
@@ -101,7 +103,7 @@ def micro_batches(port):
 
 
 def shares(r, ports, seconds):
-    """(seconds a step, part of the micro-batches that worker 1 computes)."""
+    """Returns (seconds per step, worker 1's share of the micro-batches)."""
     had, lines, began = [micro_batches(p) for p in ports], r.lines(), time.monotonic()
     time.sleep(seconds)
     took, steps = time.monotonic() - began, r.lines() - lines
@@ -111,8 +113,9 @@ def shares(r, ports, seconds):
 
 @row(21)
 def slow_worker():
-    """One of two workers gets a third of its processor, by SIGSTOP and SIGCONT: micro-batches move to the other. With speeds of 1 and 1/3 it
-    should have a quarter of them; a step takes 1.5 times as long as before then, and 3 times where nothing moves."""
+    """SIGSTOP and SIGCONT leave one of two workers a third of its processor: micro-batches move to
+    the other. With speeds of 1 and 1/3 its ideal share is a quarter, and a step takes 1.5 times as
+    long; without moving any, 3 times."""
     model = [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 15}}, {"layer": "dense", "units": 1}]
     j = job("slow", micro_batch_size=8, model=model, data={"rounds": 16, "train_fraction": 1}, train={"batch_size": 256})
     r = Ring("slow", j, 2, ENDLESS, ["--min-workers", "1"])
@@ -126,28 +129,28 @@ def slow_worker():
     check_speed(f"slow: about half of the micro-batches before: {share:.2f}", 0.3 < share < 0.7, 0 < share < 1)
     end = threading.Event()
 
-    def duty():
+    def throttle():
         while not end.is_set():
             r.kill(1, signal.SIGSTOP)
             time.sleep(0.02)
             r.kill(1, signal.SIGCONT)
             time.sleep(0.01)
-    t = threading.Thread(target=duty)
+    t = threading.Thread(target=throttle)
     t.start()
-    time.sleep(max(1.5, 8 * before))  # speeds are means over some eight steps
+    time.sleep(max(1.5, 8 * before))  # speeds are averages over about eight steps
     slow, share = shares(r, ports, max(1.5, 4 * before))
     end.set()
     t.join()
-    report(21, "one of two workers at a third of its speed: its part of the micro-batches (ideal 0.25)", f"{share:.2f}", "0.4")
-    report(21, f"a step of {before:.3f} s takes {slow:.3f} s: of the ideal time", f"{slow / (1.5 * before):.2f}", "1.25")
-    check_speed(f"slow: micro-batches move: {share:.2f} of them are the slow one's", 0.1 < share < 0.45, 0 < share < 1)
+    report(21, "one of two workers at a third of its speed: its share of the micro-batches (ideal 0.25)", f"{share:.2f}", "0.4")
+    report(21, f"a step of {before:.3f} s takes {slow:.3f} s: relative to the ideal time", f"{slow / (1.5 * before):.2f}", "1.25")
+    check_speed(f"slow: micro-batches move: {share:.2f} for the slow worker", 0.1 < share < 0.45, 0 < share < 1)
     r.settle(extra=1)
     r.same()
 
 
 @row(38)
 def busy_neighbours():
-    """Eight loops on the same processors for some seconds: nobody is put out."""
+    """Eight busy loops on the same processors for some seconds: no member is ejected."""
     seconds = 4
     r = Ring("busy", job("busy"), 4, ENDLESS, ["--min-workers", "1"])
     r.start_all()

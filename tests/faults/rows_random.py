@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Row 37, short: random faults on four workers under `qring run --restart`, which restarts them,
-until Ctrl-C. N=20 for twenty seeds, SEED=7 for one. `make soak` is longer, without immediate
+until Ctrl-C. N=20 runs twenty seeds, SEED=7 one. `make soak` is longer, without immediate
 restarts."""
 import os, random, signal, subprocess, time
 
@@ -8,7 +8,8 @@ from ring import QRING, Ring, check, job, main, report, row, until
 
 
 def disturb(run, dice, seconds):
-    """Until the run ends, or for so long; how many were killed, asked, stopped."""
+    """Sends random signals until the run exits or the time is over; returns the numbers of SIGKILL,
+    SIGTERM and SIGSTOP."""
     def workers():
         try:
             with open(f"/proc/{run.pid}/task/{run.pid}/children") as f: return [int(p) for p in f.read().split()]
@@ -23,9 +24,9 @@ def disturb(run, dice, seconds):
         for pid in [p for p, at in stopped.items() if time.monotonic() >= at]:
             send(pid, signal.SIGCONT)
             del stopped[pid]
-        here = workers()
-        if len(here) < 2: continue  # one goes on
-        pid, what = dice.choice(here), dice.randrange(3)
+        pids = workers()
+        if len(pids) < 2: continue  # leave one running
+        pid, what = dice.choice(pids), dice.randrange(3)
         if pid in stopped: continue
         done[what] += 1
         send(pid, (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)[what])
@@ -42,16 +43,16 @@ def random_faults():
             command = [QRING, "run", r.job, "-n", "4", "--restart", "--epochs", str(r.epochs), "--out", r.out]
             run = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         until(lambda: run.poll() is not None or r.lines() > 20, 60)
-        killed, asked, stopped = disturb(run, random.Random(seed), 5)
+        killed, terminated, stopped = disturb(run, random.Random(seed), 5)
         lines = r.lines()
-        check(f"seed {seed} goes on", until(lambda: r.lines() > lines + 20))
+        check(f"seed {seed} continues", until(lambda: r.lines() > lines + 20))
         run.send_signal(signal.SIGINT)
         try: code = run.wait(60)
         except subprocess.TimeoutExpired:
             run.kill()
-            code = "none: it hangs"
-        report(37, f"seed {seed}: {killed} killed, {asked} asked to leave, {stopped} stopped, started again by qring run: ended by Ctrl-C", code, "-2")
-        check(f"seed {seed} dies of SIGINT, not {code}", code == -signal.SIGINT)
+            code = "none: does not exit"
+        report(37, f"seed {seed}: {killed} SIGKILL, {terminated} SIGTERM, {stopped} SIGSTOP, restarted by qring run: exit code after Ctrl-C", code, "-2")
+        check(f"seed {seed} is terminated by SIGINT, not {code}", code == -signal.SIGINT)
         r.settle()
         r.same()
         r.close()
