@@ -1,5 +1,5 @@
-"""Case of tests/cluster/e2e: one run in a queue of Kueue, from 1 to 4 pods to 1, with everything else that happens to a run: resized,
-evicted, suspended, its image updated. What was sampled is tests/cluster/draw's to draw."""
+"""Case of tests/cluster/e2e: one run in a queue of Kueue, scaled from 1 to 4 pods to 1, resized,
+evicted, suspended, its image updated. tests/cluster/draw draws the samples."""
 import json
 import os
 import shutil
@@ -10,9 +10,9 @@ import time
 import yaml
 
 from kube import Refused, until
-from objects import apply, big, bucket_rules, ours, remove
-from rings import Job, ends, evict
-from world import METADATA, STORE, api, check, epochs, here, images, pod_path, run, say, work
+from objects import adapt, apply, bucket_rules, remove, with_large_job
+from rings import Job, check_end, evict
+from world import METADATA, STORE, api, check, epochs, here, images, log_line, pod_path, run, work
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 POD = 100 # thousandths of a processor that a pod requests
@@ -20,7 +20,8 @@ TRAIN = "app.kubernetes.io/component=train"
 
 
 class Record(threading.Thread):
-    """Twice a second or more: how many pods, workers, threads and steps there are; and what is done to them, when."""
+    """Samples the numbers of pods, workers, threads and steps about twice a second; records
+    events."""
     def __init__(self, ring, path):
         super().__init__(daemon=True)
         self.ring, self.space, self.path, self.lines, self.over = ring, here.space, path, [], threading.Event()
@@ -36,7 +37,7 @@ class Record(threading.Thread):
                 pods = [p for p in self.ring.pods().values() if p["status"].get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]]
             except (OSError, Refused):
                 continue
-            members, threads, steps = ([int(self.ring.sees(p, "qring_" + of) or 0) for p in pods] for of in ("members", "threads", "step"))
+            members, threads, steps = ([int(self.ring.metric(p, "qring_" + of) or 0) for p in pods] for of in ("members", "threads", "step"))
             self.line(pods=len(pods), workers=max(members, default=0), threads=sum(threads), **({"step": max(steps)} if any(steps) else {}))
 
     def event(self, what):
@@ -50,7 +51,7 @@ class Record(threading.Thread):
 
 
 def queue_objects(pods):
-    """The queue's objects, with quota for so many pods."""
+    """The queue's objects, with quota for that many pods."""
     resource = {"name": "cpu", "nominalQuota": "%dm" % (POD * pods)}
     return [{"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "any"}},
             {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "shared"},
@@ -64,7 +65,7 @@ def set_stop_policy(policy):
 
 
 def other_job(pods):
-    """Another Job of the queue, which wants so many pods at once."""
+    """Another Job of the queue, which needs that many pods at once."""
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
            "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
            "containers": [{"name": "pause", "image": "localhost/pause:1", "imagePullPolicy": "Never", "resources": {"requests": {"cpu": "%dm" % POD}},
@@ -82,23 +83,25 @@ def container_status(pod):
 
 
 def resize_pod(ring, record, cpu, threads):
-    """kubectl patch --subresource resize: the container goes on, and its threads follow."""
+    """kubectl patch --subresource resize: the container continues, and its number of threads
+    follows."""
     pod = ring.pods()[0]
     name, before = pod["metadata"]["name"], container_status(pod)
     at = time.monotonic()
     record.event("pod 0: %s CPU" % cpu.replace("500m", "0.5"))
     api.ask("PATCH", pod_path(name + "/resize"), {"spec": {"containers": [{"name": "qringd", "resources": {"limits": {"cpu": cpu}}}]}},
             "application/strategic-merge-patch+json")
-    good = until(lambda: ring.sees(ring.pods()[0], "qring_threads") == threads, 60, 0.1)
+    good = until(lambda: ring.metric(ring.pods()[0], "qring_threads") == threads, 60, 0.1)
     took = time.monotonic() - at
     after = container_status(ring.pods()[0])
-    check("resized to %s CPU: %d threads, not %s" % (cpu, threads, ring.sees(ring.pods()[0], "qring_threads")), good, stop=True)
+    check("resized to %s CPU: %d threads, not %s" % (cpu, threads, ring.metric(ring.pods()[0], "qring_threads")), good, stop=True)
     check("resized in place", (after["containerID"], after["restartCount"]) == (before["containerID"], before["restartCount"]))
-    say("kueue: resized to %s CPU: %d threads after %.1f s" % (cpu, threads, took))
+    log_line("kueue: resized to %s CPU: %d threads after %.1f s" % (cpu, threads, took))
 
 
 def update_images(ring, record, image):
-    """kubectl set image on each pod, one after the other: a Job's template is immutable, a pod's image is not."""
+    """kubectl set image on each pod, one after the other: a Job's template is immutable, a pod's
+    image is not."""
     n = len(ring.pods())
     for index in range(n):
         pod = ring.pods()[index]
@@ -109,12 +112,13 @@ def update_images(ring, record, image):
         updated = lambda i=index, b=before: container_status(ring.pods()[i]).get("restartCount") == b["restartCount"] + 1 and \
             "running" in container_status(ring.pods()[i])["state"] and container_status(ring.pods()[i])["imageID"] != b["imageID"]
         check("image of pod %d is updated" % index, until(updated, 60), stop=True)
-        check("and the pod is the same", ring.pods()[index]["metadata"]["uid"] == pod["metadata"]["uid"])
+        check("the pod is the same", ring.pods()[index]["metadata"]["uid"] == pod["metadata"]["uid"])
         ring.reaches(n, "image of pod %d updated" % index)
 
 
 def make_volume():
-    """A folder of the node for /out, which stays when the pods are gone; what makes it a claim."""
+    """Creates a folder of the node for /out, which outlives the pods; returns it and the objects of
+    its claim."""
     path = os.path.dirname(os.environ["KUBECONFIG"]) + "/kueue"
     shutil.rmtree(path, ignore_errors=True)
     os.mkdir(path)
@@ -127,7 +131,7 @@ def make_volume():
 
 
 def case_kueue():
-    """Kueue is installed for this case alone: its webhooks see every pod of the cluster."""
+    """Kueue is installed for this case only: its webhooks receive every pod of the cluster."""
     manifest = images + "/kueue.yaml"
     run("ctr", "-n", "k8s.io", "images", "import", images + "/next/image.tar")
     at = time.monotonic()
@@ -135,16 +139,16 @@ def case_kueue():
     try:
         ready = until(lambda: subprocess.run(["kubectl", "wait", "-n", "kueue-system", "--for=condition=Available", "deployment", "--all", "--timeout=1s"],
                                              capture_output=True, check=False).returncode == 0, 180, 1)
-        check("Kueue is there", ready, stop=True)
+        check("Kueue is ready", ready, stop=True)
         queue = queue_objects(1)
-        check("Kueue takes a queue", until(lambda: apply(queue) or True, 60, 1), stop=True)
-        say("kueue: installed after %.0f s" % (time.monotonic() - at))
+        check("Kueue accepts a queue", until(lambda: apply(queue) or True, 60, 1), stop=True)
+        log_line("kueue: installed after %.0f s" % (time.monotonic() - at))
         try:
             run_in_queue(queue)
         finally: # Kueue's finalizers need Kueue
             for name in ("qcnn", "other"):
                 api.delete(api.path("batch/v1", "Job", here.space, name), propagationPolicy="Background")
-            check("no workload is left", until(lambda: not api.list(KUEUE, "Workload", here.space), 60))
+            check("no workload remains", until(lambda: not api.list(KUEUE, "Workload", here.space), 60))
             remove(queue)
     finally:
         subprocess.run(["kubectl", "delete", "-f", manifest, "--ignore-not-found", "--timeout=60s"], capture_output=True, check=False)
@@ -153,11 +157,11 @@ def case_kueue():
 def run_in_queue(queue):
     ring = Job("kueue", TRAIN)
     ring.row["manifest"] = "job, Kueue"
-    ring.patience = 12 # a ring without a number of workers waits ten seconds for others
+    ring.start_limit_s = 12 # a ring without a number of workers waits ten seconds for others
     with open("tests/chart/kustomize/kueue.yaml", encoding="utf-8") as f:
         objects = [d for d in yaml.safe_load_all(f) if d]
     weights = "gs://%s/qcnn/weights.h5" % ring.bucket
-    objects = bucket_rules(big(ours(objects, ring.bucket, QRING_EPOCHS=epochs, QRING_WEIGHTS=weights)))
+    objects = bucket_rules(with_large_job(adapt(objects, ring.bucket, QRING_EPOCHS=epochs, QRING_WEIGHTS=weights)))
     out, claim = make_volume()
     for d in objects:
         if d["kind"] == "Job":
@@ -172,12 +176,12 @@ def run_in_queue(queue):
     record.start()
     try:
         run_events(ring, record, queue)
-        ends(ring, "alone")
+        check_end(ring, "alone")
         record.event("done")
     finally:
         record.end()
     job = api.find(ring.path)
-    check("it is the same Job, without a failed pod: %s" % job["status"], job["metadata"]["uid"] == uid and not job["status"].get("failed"))
+    check("the Job is the same, without a failed pod: %s" % job["status"], job["metadata"]["uid"] == uid and not job["status"].get("failed"))
     check_steps(ring, out)
     remove(objects)
 
@@ -185,17 +189,17 @@ def run_in_queue(queue):
 def run_events(ring, record, queue):
     ring.reaches(1, "admitted", "trained")
     resize_pod(ring, record, "2", 2)
-    time.sleep(8) # of it in the picture
+    time.sleep(8) # long enough for the picture
     resize_pod(ring, record, "500m", 1)
     time.sleep(4)
-    # More pods than there is quota: they wait, and the ring trains.
+    # More pods than quota: the new ones wait, and the ring trains.
     record.event("scaled to 4")
     ring.scale(4)
     gated = lambda: [p for p in api.list("v1", "Pod", here.space, TRAIN) if p["spec"].get("schedulingGates")]
     check("three pods wait for quota", until(lambda: len(gated()) == 3, 30), stop=True)
     at = ring.steps()
     time.sleep(5)
-    check("the ring trains meanwhile", ring.steps() > at and ring.sees(ring.pods()[0], "qring_members") == 1)
+    check("the ring trains while they wait", ring.steps() > at and ring.metric(ring.pods()[0], "qring_members") == 1)
     record.event("quota for 4")
     queue[:] = queue_objects(4)
     apply(queue)
@@ -204,15 +208,15 @@ def run_events(ring, record, queue):
     ring.lose(1, 4, "evicted", "evicted", evict)
     record.event("queue stopped")
     set_stop_policy("HoldAndDrain")
-    check("the queue is stopped: no pod is left", until(lambda: is_suspended("qcnn") and not ring.pods(), 60), stop=True)
+    check("the queue is stopped: no pod remains", until(lambda: is_suspended("qcnn") and not ring.pods(), 60), stop=True)
     step = ring.latest().get("step", 0)
     time.sleep(3)
     record.event("queue resumed")
     set_stop_policy("None")
-    ring.reaches(4, "the queue goes on")
-    check("from the checkpoint", step > 0 and all(ring.sees(p, "qring_step") >= step for p in ring.pods().values()))
+    ring.reaches(4, "the queue is resumed")
+    check("from the checkpoint", step > 0 and all(ring.metric(p, "qring_step") >= step for p in ring.pods().values()))
     update_images(ring, record, "docker.io/library/qring:next")
-    # Fewer pods: what they had goes to another Job of the queue.
+    # Fewer pods: their quota goes to another Job of the queue.
     apply([other_job(3)])
     time.sleep(2)
     check("another Job waits", is_suspended("other"))
@@ -221,25 +225,25 @@ def run_events(ring, record, queue):
     ring.scale(1)
     good = until(lambda: ring.members(1), 60)
     if not good:
-        ring.tell()
-    check("scaled to 1: it trains alone", good, stop=True)
+        ring.print_pods()
+    check("scaled to 1: one worker trains", good, stop=True)
     ring.row["scaled"] += " %.1f" % (time.monotonic() - at)
     check("the other Job has its quota", until(lambda: not is_suspended("other"), 60))
     api.delete(api.path("batch/v1", "Job", here.space, "other"), propagationPolicy="Background")
     time.sleep(2)
-    resize_pod(ring, record, "2", 2) # the rest takes less time
-    check("it is not over yet (QR_EPOCHS)", not ring.latest().get("done"))
+    resize_pod(ring, record, "2", 2) # shortens the rest
+    check("training has not ended yet (QR_EPOCHS)", not ring.latest().get("done"))
 
 
 def check_steps(ring, out):
-    """What the leaders have written is one chain of steps, each once, and the undisturbed run's."""
+    """Checks that steps.jsonl in the volume has each step once and equals the undisturbed run's."""
     with open(out + "/steps.jsonl", encoding="utf-8") as f, open(work + "/alone/steps.jsonl", encoding="utf-8") as g:
         written, wanted = f.read(), g.read()
     steps = [json.loads(line)["step"] for line in written.splitlines() if '"kind":"TRAIN"' in line]
     check("each step once, in order", steps and steps == list(range(1, len(steps) + 1)))
-    check("steps.jsonl is the undisturbed run's", written == wanted)
+    check("steps.jsonl equals the undisturbed run's", written == wanted)
     env = dict(os.environ, STORAGE_EMULATOR_HOST=STORE, GCE_METADATA_HOST=METADATA)
     got = subprocess.run([os.environ["QR_BIN"] + "/qring", "verify", out, "--checkpoints", "gs://%s/qcnn/weights.checkpoints" % ring.bucket,
                           "--steps", "%d..%d" % (len(steps) - 9, len(steps))], capture_output=True, text=True, check=False, env=env)
     check("qring verify: %s" % (got.stdout + got.stderr)[-800:], got.returncode == 0)
-    say("kueue: %d steps, each once; qring verify: %s" % (len(steps), got.stdout.strip().splitlines()[-1] if got.stdout else ""))
+    log_line("kueue: %d steps, each once; qring verify: %s" % (len(steps), got.stdout.strip().splitlines()[-1] if got.stdout else ""))

@@ -8,14 +8,14 @@ import urllib.request
 
 from kube import until
 from objects import apply, bucket_rules, read, remove
-from rings import Job, ends
-from world import STORE, Stop, api, check, here, images, pod_path, run, say, work
+from rings import Job, check_end
+from world import STORE, Stop, api, check, here, images, log_line, pod_path, run, work
 
 RUNS = [".", "train", "validation"] # the first has the model, for the graph tab
 
 
 def forwarded(service, port):
-    """kubectl port-forward: the process, and where it listens."""
+    """Starts kubectl port-forward; returns the process and its local address."""
     command = ["kubectl", "port-forward", "-n", here.space, "service/" + service, ":%d" % port]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     line = process.stdout.readline()
@@ -37,14 +37,15 @@ def rounded(value):
 
 
 def case_tensorboard():
-    """deploy/jobs/tensorboard.yaml by a forwarded port: its runs are those of the pods, its values those of qring run."""
+    """deploy/jobs/tensorboard.yaml through a forwarded port: its runs are those of the pods, its
+    values those of qring run."""
     ring = Job("tensorboard", "app.kubernetes.io/component=train")
     logs = "gs://%s/qcnn/logs" % ring.bucket
     trained = bucket_rules(read("qcnn.yaml", ring.bucket, QRING_WEIGHTS="gs://%s/qcnn/weights.h5" % ring.bucket, QRING_LOGDIR=logs))
     apply(trained)
     objects = read("tensorboard.yaml", ring.bucket, STORAGE_EMULATOR_HOST="http://" + STORE)
     run("ctr", "-n", "k8s.io", "images", "import", images + "/tensorboard/image.tar")
-    ends(ring, "tutorial")
+    check_end(ring, "tutorial")
     at = time.monotonic()
     apply(objects)
     path = api.path_of(next(d for d in objects if d["kind"] == "Deployment"))
@@ -53,7 +54,7 @@ def case_tensorboard():
         for p in api.list("v1", "Pod", here.space, "app.kubernetes.io/name=qcnn-tensorboard"):
             print(json.dumps(p["status"])[:1500], api.ask("GET", pod_path(p["metadata"]["name"] + "/log?tailLines=20")), flush=True)
         raise Stop
-    say("tensorboard: ready after %.1f s" % (time.monotonic() - at))
+    log_line("tensorboard: ready after %.1f s" % (time.monotonic() - at))
     process, address = forwarded("qcnn-tensorboard", 6006)
     try:
         check("tensorboard: kubectl forwards a port", address, stop=True)
@@ -65,8 +66,8 @@ def case_tensorboard():
         want = [(d["step"], rounded(d["loss"])) for d in lines if d["kind"] == "TRAIN"]
         got = until(lambda: curve(address, "train", "batch_loss") == want and want, 60, 1)
         shown = len(curve(address, "train", "batch_loss"))
-        check("tensorboard: batch_loss is qring run's, step for step (%d of %d steps)" % (shown, len(want)), got)
-        say("tensorboard: %s, %d values of batch_loss, those of qring run" % (found, shown))
+        check("tensorboard: batch_loss equals qring run's at each step (%d of %d steps)" % (shown, len(want)), got)
+        log_line("tensorboard: %s, %d values of batch_loss, equal to qring run's" % (found, shown))
     finally:
         process.kill()
     ring.row["seconds"] = "%.0f" % (time.monotonic() - ring.began)

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""compile.py GO FOLDER LINKERFLAGS PACKAGE...: go build of them into FOLDER, from the module of this folder. How much is done, and how long
-the rest will take, goes to standard error: a line a minute, or one line that changes where that is a terminal.
-Compiling a package takes about as long as it has bytes; linking a program, as long as a megabyte of them."""
+"""compile.py GO FOLDER LINKERFLAGS PACKAGE...: builds the packages of the current folder's module
+into FOLDER. Prints progress and the estimated remaining time to standard error: a line a minute, or
+one updated line on a terminal. The estimate takes the time of a package as proportional to its
+bytes, and that of linking a program as that of a megabyte."""
 import json
 import os
 import subprocess
@@ -15,13 +16,13 @@ TAIL = 12
 
 
 def weights():
-    """Package to bytes of those that are not in the cache. Modules that are not here yet are fetched meanwhile."""
+    """Returns {package: bytes} for packages missing in Go's cache. Downloads missing modules."""
     found = {}
-    fields = "-json=ImportPath,Dir,GoFiles,SFiles,EmbedFiles,Stale,Name" # without embedded files all that has some counts as stale
+    fields = "-json=ImportPath,Dir,GoFiles,SFiles,EmbedFiles,Stale,Name" # without EmbedFiles, packages that embed files count as stale
     with subprocess.Popen([go, "list", "-deps", fields, *packages], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as listing:
-        text, said = listing.communicate()
+        text, errors = listing.communicate()
     if listing.returncode:
-        sys.exit("go list: " + " / ".join(line for line in said.splitlines() if not line.startswith("go: downloading"))[-600:])
+        sys.exit("go list: " + " / ".join(line for line in errors.splitlines() if not line.startswith("go: downloading"))[-600:])
     decoder, at = json.JSONDecoder(), 0
     while at < len(text.rstrip()):
         p, at = decoder.raw_decode(text, at)
@@ -39,10 +40,10 @@ def minutes(seconds):
 
 def main():
     terminal = sys.stderr.isatty()
-    print("  fetching what %d programs are made of" % len(packages), file=sys.stderr, flush=True)
+    print("  downloading the modules of %d programs" % len(packages), file=sys.stderr, flush=True)
     left = weights()
     total, count = sum(left.values()) or 1, len(left)
-    began = said = time.monotonic()
+    began = printed = time.monotonic()
     last, done = [], 0
     print("  compiling %d packages, %.0f MB of Go" % (count, total / 1e6), file=sys.stderr, flush=True)
     command = [go, "build", "-v", "-p", str(os.cpu_count()), "-ldflags", flags, "-o", folder + "/", *packages]
@@ -52,8 +53,8 @@ def main():
             last = (last + [name])[-TAIL:]
             done += left.pop(name, 0)
             now = time.monotonic()
-            if now - said >= (0.5 if terminal else 60) and done > total / 50:
-                said = now
+            if now - printed >= (0.5 if terminal else 60) and done > total / 50:
+                printed = now
                 rest = (now - began) * (total - done) / done
                 print("%s  %d of %d packages, %s, about %s left  " % ("\r" if terminal else "", count - len(left), count,
                       minutes(now - began), minutes(rest)), end="" if terminal else "\n", file=sys.stderr, flush=True)

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""The cases of tests/cluster/e2e, on the node: e2e.py FOLDER MANIFESTS EPOCHS [CASE...]. Undisturbed runs are FOLDER/alone, FOLDER/half and
-FOLDER/short (a half and a quarter of its epochs) and FOLDER/tutorial. Each case has a namespace of its own; QR_LANES of them run side by side,
-but for those that need the node for themselves."""
+"""The cases of tests/cluster/e2e, on the node: e2e.py FOLDER MANIFESTS EPOCHS [CASE...].
+Undisturbed runs are FOLDER/alone, FOLDER/half and FOLDER/short (a half and a quarter of its epochs)
+and FOLDER/tutorial. Each case has its own namespace; QR_LANES of them run in parallel, except those
+that need the node for themselves."""
 import os
 import sys
 import threading
@@ -14,33 +15,34 @@ import cases_python
 import cases_tensorboard
 from kube import until
 from rings import Job, JobSet, StatefulSet, TFJob, TrainJob
-from world import Stop, api, check, counts, enter, here, lock, outside, row, say, table
+from world import Stop, api, check, counts, enter, here, lock, log_line, outside, row, table
 
-# Those that take long come first, so that nobody waits for one of them at the end.
+# The longest cases come first, so that no lane is idle at the end.
 ORDER = ("chart", "job", "statefulset", "restarts", "jobset", "trainjob", "overlays", "tfjob", "ps", "namespace", "suspend", "tensorboard",
          "submit", "hybrid", "sweep", "evaluator", "runtime", "refused", "kueue", "lost")
-APART = ("kueue", "lost") # what sees every pod, and what stops the kubelet
+EXCLUSIVE = ("kueue", "lost") # one has webhooks for every pod, one stops the kubelet
 CASES = {name[5:]: case for module in (cases_job, cases_kinds, cases_kueue, cases_python, cases_tensorboard) for name, case in vars(module).items() if name.startswith("case_")}
 done = {}
 
 
-def leave():
-    """What a case has left is deleted, Jobs before the namespace that they hold up."""
+def clean_up():
+    """Deletes what a case has left: Jobs first, because their finalizers delay the namespace's
+    deletion."""
     for kind in (TFJob, TrainJob, JobSet, Job, StatefulSet):
         api.delete(api.path(*kind.kind, here.space), propagationPolicy="Background")
     api.delete("/api/v1/namespaces/" + here.space)
 
 
-def one(name):
+def run_case(name):
     here.rows = done[name] = []
     try:
         enter("e2e-" + name, "baseline" if name == "tfjob" else "restricted") # the tutorial's own manifest is not restricted
         CASES[name]()
     except Exception as e: # pylint: disable=broad-except
-        check("%s broke off %s" % (name, "" if isinstance(e, Stop) else traceback.format_exc()), False)
-    until(lambda: leave() or True, 20)
+        check("%s aborted %s" % (name, "" if isinstance(e, Stop) else traceback.format_exc()), False)
+    until(lambda: clean_up() or True, 20)
     for r in here.rows:
-        say(row(r))
+        log_line(row(r))
 
 
 def lane(names):
@@ -49,26 +51,26 @@ def lane(names):
             name = names.pop(0) if names else None
         if not name:
             return
-        one(name)
+        run_case(name)
 
 
 def main():
     names = sys.argv[4:] or list(ORDER)
     unknown = [n for n in names if n not in CASES]
     if unknown or sorted(ORDER) != sorted(CASES):
-        print("no such case: %s; there are %s" % (" ".join(unknown), " ".join(ORDER)))
+        print("unknown case: %s; known: %s" % (" ".join(unknown), " ".join(ORDER)))
         check("the cases are known", False)
         names = []
-    together = [n for n in names if n not in APART]
+    shared = [n for n in names if n not in EXCLUSIVE]
     helpers = []
     try:
         helpers.append(outside())
-        lanes = [threading.Thread(target=lane, args=(together,)) for _ in range(int(os.environ.get("QR_LANES", "2")))]
+        lanes = [threading.Thread(target=lane, args=(shared,)) for _ in range(int(os.environ.get("QR_LANES", "2")))]
         for t in lanes:
             t.start()
         for t in lanes:
             t.join()
-        lane([n for n in names if n in APART])
+        lane([n for n in names if n in EXCLUSIVE])
     except Stop:
         pass
     for p in helpers:

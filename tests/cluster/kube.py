@@ -1,4 +1,5 @@
-"""The API of a cluster, by a kubeconfig of tests/cluster/node: a server and a token. The certificate is of this run, made there."""
+"""Client of a cluster's API for a kubeconfig of tests/cluster/node: a server and a token. The
+server's certificate is not verified: tests/cluster/node generates it for each run."""
 import json
 import ssl
 import time
@@ -27,7 +28,8 @@ class Api:
         self.context = ssl._create_unverified_context()
 
     def ask(self, method, path, body=None, kind="application/json"):
-        """The reply's object, or its text where that is no object; Refused where the status says so."""
+        """Returns the reply's JSON object, or its text if it is not JSON. Raises Refused for an
+        error status."""
         request = urllib.request.Request(self.server + path, method=method, data=None if body is None else json.dumps(body).encode())
         request.add_header("Authorization", "Bearer " + self.token)
         request.add_header("Content-Type", kind)
@@ -54,7 +56,7 @@ class Api:
         return self.ask("GET", self.path(api, kind, namespace) + ("?labelSelector=" + labels if labels else ""))["items"]
 
     def find(self, path):
-        """The object there, or None."""
+        """The object at a path, or None."""
         try:
             return self.ask("GET", path)
         except Refused as e:
@@ -66,14 +68,14 @@ class Api:
         return self.ask("POST", path or self.path_of(d).rsplit("/", 1)[0], d)
 
     def apply(self, d):
-        """Server-side apply: fields that the server does not know are refused."""
+        """Server-side apply, which rejects unknown fields."""
         return self.ask("PATCH", self.path_of(d) + "?fieldManager=test&force=true", d, "application/apply-patch+yaml")
 
     def merge(self, path, change):
         return self.ask("PATCH", path, change, "application/merge-patch+json")
 
     def delete(self, path, **options):
-        """True where there was something to delete."""
+        """Returns whether there was an object to delete."""
         try:
             self.ask("DELETE", path, options or None)
             return True
@@ -84,7 +86,8 @@ class Api:
 
 
 def until(test, seconds, every=0.2):
-    """What test() gives as soon as that is something; its last answer where time runs out. An API server that is busy is asked again."""
+    """Repeats test() until its result is true or the time is over; returns the last result. Errors
+    of the API server count as None."""
     end = time.monotonic() + seconds
     while True:
         try:

@@ -1,4 +1,5 @@
-"""The objects of a manifest, for this cluster: read, changed where the test must, applied in the case's namespace, removed."""
+"""Objects of a manifest: read, adapted to this cluster, applied in the case's namespace,
+removed."""
 import yaml
 
 from kube import CLUSTER_WIDE, until
@@ -6,7 +7,7 @@ from world import METADATA, STORE, api, check, here, manifests, run, secret
 
 
 def pod_specs(value):
-    """Every pod's template in an object, whatever its kind."""
+    """Every pod template in an object of any kind."""
     if isinstance(value, dict):
         if "containers" in value:
             yield value
@@ -18,9 +19,9 @@ def pod_specs(value):
             yield from pod_specs(v)
 
 
-def ours(objects, bucket, **more):
-    """The objects of a manifest for this cluster: bucket and weights' name are ours, two processors are enough for all its pods, and the
-    variables that say where storage is and what to train are the test's. Nothing else changes."""
+def adapt(objects, bucket, **more):
+    """Adapts a manifest's objects to this cluster: CPU requests that fit two processors, and
+    variables for storage and the test's settings."""
     for d in objects:
         for spec in pod_specs(d.get("spec", {})):
             for c in spec["containers"]:
@@ -33,11 +34,11 @@ def ours(objects, bucket, **more):
 def read(file, bucket, **more):
     with open("%s/%s" % (manifests, file), encoding="utf-8") as f:
         text = f.read().replace("my-bucket", bucket).replace("qcnn_weights.h5", "qcnn/weights.h5")
-    return ours([d for d in yaml.safe_load_all(text) if d], bucket, **more)
+    return adapt([d for d in yaml.safe_load_all(text) if d], bucket, **more)
 
 
-def big(objects):
-    """With the job of the undisturbed run where the manifest has a job."""
+def with_large_job(objects):
+    """Replaces the manifest's job, if any, by that of the undisturbed run."""
     for d in objects:
         if d["kind"] == "ConfigMap" and "job.json" in d["data"]:
             with open("deploy/jobs/qcnn-pure-12.json", encoding="utf-8") as f:
@@ -46,7 +47,8 @@ def big(objects):
 
 
 def apply(objects):
-    """Server-side, as the pages say. A runtime is not there at once for the webhook of the TrainJob that names it."""
+    """Server-side apply, as in the documentation. A TrainJob is retried: its webhook may not see
+    the runtime yet."""
     for d in objects:
         if d["kind"] not in CLUSTER_WIDE:
             d["metadata"]["namespace"] = here.space
@@ -60,14 +62,14 @@ def apply(objects):
             api.apply(d)
 
 
-def gone(seconds=90):
-    return check("%s: everything is gone" % here.space, until(lambda: not api.list("v1", "Pod", here.space), seconds))
+def check_gone(seconds=90):
+    return check("%s: no pod remains" % here.space, until(lambda: not api.list("v1", "Pod", here.space), seconds))
 
 
 def remove(objects):
     for d in reversed(objects):
         api.delete(api.path_of(d), propagationPolicy="Background")
-    gone()
+    check_gone()
 
 
 def with_secret(objects, name="qcnn"):
@@ -75,7 +77,7 @@ def with_secret(objects, name="qcnn"):
 
 
 def bucket_rules(objects):
-    """What the component deploy/kustomize/gcs adds to the policy of a manifest that knows no bucket."""
+    """Adds the rules of deploy/kustomize/gcs to the policy of a manifest without a bucket."""
     for d in objects:
         if d["kind"] == "NetworkPolicy":
             d["spec"]["egress"] += [{"ports": [{"port": 443, "protocol": "TCP"}]},
@@ -83,7 +85,7 @@ def bucket_rules(objects):
     return objects
 
 
-def plain(bucket, passes, **more):
-    """The Indexed Job, which knows no bucket, with one."""
+def indexed_job(bucket, passes, **more):
+    """The Indexed Job's manifest, with a bucket added."""
     weights = "gs://%s/qcnn/weights.h5" % bucket
-    return bucket_rules(big(read("qcnn.yaml", bucket, QRING_EPOCHS=passes, QRING_WEIGHTS=weights, **more)))
+    return bucket_rules(with_large_job(read("qcnn.yaml", bucket, QRING_EPOCHS=passes, QRING_WEIGHTS=weights, **more)))

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Enforces a cluster's network policies on its node: policies.py KUBECONFIG. The pods' packets go through the node (CNI plugin ptp), where a
-table of nft has what the policies say: who may reach a pod, and whom it may reach. It is made anew when a policy, a pod or a namespace has
-changed.
-The node itself reaches every pod, as Kubernetes wants it for probes; what pods want of the node is checked as any egress is."""
+"""Enforces a cluster's network policies on its node: policies.py KUBECONFIG. The pods' packets pass
+the node (CNI plugin ptp), where an nft table accepts and rejects them by the policies. The table is
+regenerated when a policy, pod or namespace changes. The node itself reaches every pod, as
+Kubernetes requires for probes; packets from pods to the node are checked like other egress."""
 import json
 import ssl
 import subprocess
@@ -15,8 +15,8 @@ from kube import Api
 
 api = Api(sys.argv[1])
 changed = threading.Event()
-seen = {"pods": {}, "namespaces": {}, "policies": {}} # by their watchers
-now = {kind: {} for kind in seen}                     # while a table is made
+seen = {"pods": {}, "namespaces": {}, "policies": {}} # updated by the watchers
+now = {kind: {} for kind in seen}                     # snapshot from which the table is generated
 PATHS = {"pods": "/api/v1/pods", "namespaces": "/api/v1/namespaces", "policies": "/apis/networking.k8s.io/v1/networkpolicies"}
 
 
@@ -62,7 +62,7 @@ def selects(selector, labels):
 
 
 def address(p):
-    """A pod's own address, while it may use it."""
+    """The address of a pod that runs and has its own network, or None."""
     over = p.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return None if over or p["spec"].get("hostNetwork") else p.get("status", {}).get("podIP")
 
@@ -73,7 +73,7 @@ def pods(namespace, selector):
 
 
 def peers(policy, clauses, word):
-    """What one from or to of a rule allows, as words of nft; [''] is everybody."""
+    """nft matches for a rule's "from" or "to"; [''] matches everything."""
     if not clauses:
         return [""]
     found = []
@@ -93,7 +93,7 @@ def peers(policy, clauses, word):
 
 
 def port_number(port, ips):
-    """A port by name is that of the pods that are reached; none has it: nobody is."""
+    """Numbers of a port. A named port is resolved in the target pods; none may have it."""
     if isinstance(port, int):
         return [port]
     found = {p["containerPort"] for d in now["pods"].values() if address(d) in ips for c in d["spec"]["containers"]
@@ -117,7 +117,7 @@ def ports(rule, targets):
 
 
 def chains():
-    """Pods that a policy selects, by direction, and for each what is allowed."""
+    """Returns {direction: {address: [accept rules]}} for all pods that a policy selects."""
     found = {"Ingress": {}, "Egress": {}}
     for policy in now["policies"].values():
         spec = policy["spec"]
@@ -129,7 +129,7 @@ def chains():
             allowed = []
             for rule in spec.get(rules) or []:
                 targets = chosen if direction == "Ingress" else {address(p) for p in now["pods"].values()}
-                allowed += ["%s %s accept" % (who, what) for who in peers(policy, rule.get(side), word) for what in ports(rule, targets)]
+                allowed += ["%s %s accept" % (source, port) for source in peers(policy, rule.get(side), word) for port in ports(rule, targets)]
             for ip in chosen:
                 found[direction].setdefault(ip, []).extend(allowed)
     return found
@@ -137,12 +137,12 @@ def chains():
 
 def table():
     text = ["table ip policies", "delete table ip policies", "table ip policies {"]
-    all_of = chains()
+    by_direction = chains()
     names = {}
-    for direction, by_pod in all_of.items():
+    for direction, by_pod in by_direction.items():
         for ip, allowed in sorted(by_pod.items()):
             names[direction, ip] = name = "%s_%s" % (direction.lower(), ip.replace(".", "_"))
-            # What is accepted by one side is still to be asked of the other: return, not accept.
+            # "return" instead of "accept": the other side's policy is still to be checked.
             text += [" chain %s {" % name] + ["  " + " ".join(a.replace(" accept", " return").split()) for a in dict.fromkeys(allowed)]
             text += ["  reject with icmp admin-prohibited", " }"]
 

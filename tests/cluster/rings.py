@@ -1,18 +1,18 @@
-"""The pods that a manifest starts, by index, and how its kind is scaled."""
+"""The ring that a manifest starts: its pods by index, and scaling by kind."""
 import calendar
 import json
 import re
 import time
 
 from kube import Refused, until
-from world import Stop, api, check, fetch, here, pod_path, run, say, stored, work
+from world import Stop, api, check, fetch, here, log_line, pod_path, run, stored, work
 
 
 class Ring:
-    kind = None # its apiVersion and kind
-    folder = "qcnn" # in the bucket, of weights and checkpoints
-    servers = 0 # members beside the workers, in every pod's count
-    patience = 8 # seconds from the last pod being ready to the first steps
+    kind = None # (apiVersion, kind)
+    folder = "qcnn" # of weights and checkpoints in the bucket
+    servers = 0 # parameter servers, which count as members
+    start_limit_s = 8 # from the last pod's readiness to the first steps
 
     def __init__(self, name, labels, bucket=None):
         self.name, self.labels, self.bucket, self.pauses = name, labels, bucket or "auth-" + name, []
@@ -26,7 +26,7 @@ class Ring:
 
     @staticmethod
     def config(n):
-        """The number that pods read when they start."""
+        """Sets the number of replicas that pods read at their start."""
         api.merge(api.path("v1", "ConfigMap", here.space, "qcnn"), {"data": {"replicas": str(n)}})
 
     def pods(self):
@@ -37,11 +37,11 @@ class Ring:
             index = p["metadata"]["labels"].get("training.kubeflow.org/replica-index")
             if index is None:
                 index = (p["spec"].get("hostname") or p["metadata"]["name"]).rsplit("-", 1)[1]
-            if int(index) not in found or "deletionTimestamp" not in p["metadata"]: # beside the one that it replaces
+            if int(index) not in found or "deletionTimestamp" not in p["metadata"]: # a replacement wins over a terminating pod
                 found[int(index)] = p
         return found
 
-    def sees(self, pod, name):
+    def metric(self, pod, name):
         try:
             text = fetch("http://%s:8080/metrics" % pod["status"]["podIP"]).decode()
             return float(re.search(r"^%s (.*)$" % name, text, re.M)[1])
@@ -49,44 +49,44 @@ class Ring:
             return None
 
     def members(self, n):
-        """Exactly n pods, each of which counts n members."""
+        """Whether there are exactly n pods and each reports n members (and the servers)."""
         found = self.pods()
-        return sorted(found) == list(range(n)) and all(self.sees(p, "qring_members") == n + self.servers for p in found.values())
+        return sorted(found) == list(range(n)) and all(self.metric(p, "qring_members") == n + self.servers for p in found.values())
 
     def failures(self):
-        """Pods that count against the number of tries."""
+        """Number of pods that count against backoffLimit."""
         return 0
 
     def steps(self):
-        return max([self.sees(p, "qring_step") or 0 for p in self.pods().values()], default=0)
+        return max([self.metric(p, "qring_step") or 0 for p in self.pods().values()], default=0)
 
     def reaches(self, n, what, column=None):
-        """n members that train; how long that took goes to the table."""
+        """Waits until n members train; records the time in the table's column."""
         from_ = time.monotonic()
         good = until(lambda: self.members(n), 180)
         if not good:
-            self.tell()
+            self.print_pods()
         took = time.monotonic() - (self.began if column == "trained" else from_)
         check("%s: %s: %d members" % (self.name, what, n), good, stop=True)
         at = self.steps()
-        check("%s: %s: they train" % (self.name, what), until(lambda: self.steps() > at + 10, 120), stop=True)
-        pause = self.sees(self.pods()[0], "qring_last_pause_seconds")
+        check("%s: %s: training continues" % (self.name, what), until(lambda: self.steps() > at + 10, 120), stop=True)
+        pause = self.metric(self.pods()[0], "qring_last_pause_seconds")
         if column == "trained":
             late = self.after_ready()
             what += ", %.0f s after the last pod was ready" % late
-            check("%s: %s: within %d s" % (self.name, what, self.patience), late <= self.patience)
-        say("%s: %s: %d members after %.1f s, step %d, the last pause took %.2f s" % (self.name, what, n, took, self.steps(), pause))
+            check("%s: %s: within %d s" % (self.name, what, self.start_limit_s), late <= self.start_limit_s)
+        log_line("%s: %s: %d members after %.1f s, step %d, last pause %.2f s" % (self.name, what, n, took, self.steps(), pause))
         if column:
             self.row[column] = "%.1f" % took
         if column != "trained":
             self.pauses.append(pause)
-        check("%s: %s: it is not over yet (QR_EPOCHS)" % (self.name, what), not self.latest().get("done"), stop=True)
+        check("%s: %s: training has not ended yet (QR_EPOCHS)" % (self.name, what), not self.latest().get("done"), stop=True)
 
     def latest(self):
         return json.loads(stored(self.bucket, self.folder + "/weights.checkpoints/LATEST") or "{}")
 
     def after_ready(self):
-        """Seconds since the last pod was ready; 0: one is not yet."""
+        """Seconds since the last pod became ready; 0 if one is not ready."""
         ready = [c for p in self.pods().values() for c in p["status"]["conditions"] if c["type"] == "Ready"]
         if any(c["status"] != "True" for c in ready):
             return 0
@@ -97,11 +97,11 @@ class Ring:
         how(pod_path(old["name"]))
         good = until(lambda: self.pods().get(index, {"metadata": old})["metadata"]["uid"] != old["uid"], 120)
         if not good:
-            self.tell()
-        check("%s: pod %d has a successor before it is all over (QR_EPOCHS)" % (self.name, index), good, stop=True)
+            self.print_pods()
+        check("%s: pod %d is replaced before training ends (QR_EPOCHS)" % (self.name, index), good, stop=True)
         self.reaches(n, "pod %d %s" % (index, what), column)
 
-    def tell(self):
+    def print_pods(self):
         for index, p in sorted(self.pods().items()):
             status = p.get("status", {})
             what = json.dumps(status.get("containerStatuses") or status.get("conditions"))
@@ -120,7 +120,7 @@ class Ring:
         return {c["type"]: c.get("message", "") for c in found if c["status"] == "True"}
 
     def finished(self):
-        """True once it is done; a failure is the end."""
+        """Whether the run is complete. Raises Stop when it has failed."""
         c = self.conditions()
         for bad in ("Failed", "FailureTarget"):
             if bad in c:
@@ -133,15 +133,15 @@ class Job(Ring):
     kind = "batch/v1", "Job"
 
     def scale(self, n):
-        """As the page says: the ConfigMap, then both numbers of the Job together."""
+        """As documented: the ConfigMap, then both numbers of the Job in one patch."""
         self.config(n)
         api.merge(self.path, {"spec": {"completions": n, "parallelism": n}})
 
     def failures(self):
         return (api.find(self.path) or {}).get("status", {}).get("failed", 0)
 
-    def suspend(self, so):
-        api.merge(self.path, {"spec": {"suspend": so}})
+    def suspend(self, suspended):
+        api.merge(self.path, {"spec": {"suspend": suspended}})
 
 
 class Chart(Job):
@@ -157,7 +157,8 @@ class StatefulSet(Ring):
         api.merge(self.path + "/scale", {"spec": {"replicas": n}})
 
     def finished(self):
-        """Its pods begin again when they have ended: worker 0 has ended with 0 once."""
+        """Pods of a StatefulSet restart after they exit: whether worker 0 has exited with 0
+        once."""
         pod = self.pods().get(0, {})
         states = [s for c in pod.get("status", {}).get("containerStatuses") or [] for s in (c.get("state", {}), c.get("lastState", {}))]
         return any(s.get("terminated", {}).get("exitCode") == 0 for s in states)
@@ -178,19 +179,20 @@ class TFJob(Ring):
         api.merge(self.path, {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": n}}}})
 
     def peers(self, index):
-        """The workers that a pod's TF_CONFIG names."""
+        """The workers in a pod's TF_CONFIG."""
         env = self.pods()[index]["spec"]["containers"][0]["env"]
         return json.loads(next(e["value"] for e in env if e["name"] == "TF_CONFIG"))["cluster"]["worker"]
 
 
 def evict(pod):
-    """As kubectl drain does: tried again where a disruption budget says that another pod is not back yet."""
+    """Evicts a pod as kubectl drain does, with retries while the disruption budget forbids it."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.rsplit("/", 1)[1], "namespace": here.space}}
     check("%s is evicted" % pod, until(lambda: api.create(eviction, pod + "/eviction"), 30, 0.5), stop=True)
 
 
-def disturbed(ring, folder="alone", scales=True, during=None):
-    """From two workers that train to one that finishes; or to two, where their kind cannot be scaled. FOLDER is the undisturbed run's."""
+def disturb(ring, folder="alone", scales=True, during=None):
+    """Starts with two workers, scales to four (where the kind can be scaled), deletes and evicts a
+    pod, scales to one, and checks the end against the undisturbed run in FOLDER."""
     n = 2
     ring.reaches(2, "started", "trained")
     if during:
@@ -202,23 +204,23 @@ def disturbed(ring, folder="alone", scales=True, during=None):
     ring.lose(n - 2 or 1, n, "deleted by force", "killed", lambda pod: api.delete(pod, gracePeriodSeconds=0))
     counted = ring.failures()
     ring.lose(1, n, "evicted", "evicted", evict)
-    check("%s: the eviction is no failure: %d, before %d" % (ring.name, ring.failures(), counted), ring.failures() == counted)
+    check("%s: the eviction does not count as a failure: %d, before %d" % (ring.name, ring.failures(), counted), ring.failures() == counted)
     if scales:
         at = time.monotonic()
         ring.scale(1)
-        good = until(lambda: ring.sees(ring.pods().get(0, {}), "qring_members") == 1 + ring.servers, 120)
-        check("%s: scaled from 4 to 1: it trains alone" % ring.name, good and not ring.latest().get("done"), stop=True)
-        say("%s: scaled from 4 to 1: alone after %.1f s, step %d" % (ring.name, time.monotonic() - at, ring.steps()))
+        good = until(lambda: ring.metric(ring.pods().get(0, {}), "qring_members") == 1 + ring.servers, 120)
+        check("%s: scaled from 4 to 1: worker 0 trains alone" % ring.name, good and not ring.latest().get("done"), stop=True)
+        log_line("%s: scaled from 4 to 1: alone after %.1f s, step %d" % (ring.name, time.monotonic() - at, ring.steps()))
         ring.row["scaled"] += " %.1f" % (time.monotonic() - at)
-    ends(ring, folder)
+    check_end(ring, folder)
     if scales:
-        check("%s: the other pods are gone" % ring.name, until(lambda: [i for i in ring.pods() if i] == [], 120))
+        check("%s: the other pods are deleted" % ring.name, until(lambda: [i for i in ring.pods() if i] == [], 120))
 
 
-def ends(ring, folder, seconds=900):
+def check_end(ring, folder, seconds=900):
     at = time.monotonic()
-    if not check("%s: it has finished" % ring.name, until(ring.finished, seconds, 1)):
-        ring.tell()
+    if not check("%s: the run has finished" % ring.name, until(ring.finished, seconds, 1)):
+        ring.print_pods()
         raise Stop
     ring.row["finished"] = "%.1f" % (time.monotonic() - at)
     folder = "%s/%s" % (work, folder)
@@ -228,10 +230,10 @@ def ends(ring, folder, seconds=900):
     check("%s: done" % ring.name, latest.get("done"))
     check("%s: digest %s, qring run %s" % (ring.name, latest.get("digest"), want), latest.get("digest") == want)
     with open(folder + "/weights.h5", "rb") as f:
-        check("%s: the weights in the bucket are those of qring run" % ring.name, stored(ring.bucket, ring.folder + "/weights.h5") == f.read())
+        check("%s: the weights in the bucket equal those of qring run" % ring.name, stored(ring.bucket, ring.folder + "/weights.h5") == f.read())
     ring.row["digest"] = latest.get("digest", "")[:8] + (" =" if latest.get("digest") == want else " other")
     ring.row["seconds"] = "%.0f" % (time.monotonic() - ring.began)
     pauses = ", pauses " + " ".join("%.2f" % p for p in ring.pauses) if ring.pauses else ""
     if ring.pauses:
         ring.row["longest pause"] = "%.2f" % max(ring.pauses)
-    say("%s: finished, digest %s%s" % (ring.name, latest.get("digest"), pauses))
+    log_line("%s: finished, digest %s%s" % (ring.name, latest.get("digest"), pauses))

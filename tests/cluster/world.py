@@ -1,5 +1,5 @@
-"""Shared by the cases of tests/cluster/e2e.py: the cluster's API, a bucket outside of it, counts,
-the final table."""
+"""Shared by the cases of tests/cluster/e2e.py: the cluster's API, a bucket outside the cluster,
+counts, the final table."""
 import json
 import os
 import subprocess
@@ -12,14 +12,14 @@ import urllib.request
 from kube import Api, until
 
 work, manifests, epochs = sys.argv[1:4]
-half, short = str(int(epochs) // 2), str(int(epochs) // 4) # where the whole run would only be waited for
+half, short = str(int(epochs) // 2), str(int(epochs) // 4) # for cases that need no longer run
 images = os.path.dirname(os.environ["KUBECONFIG"]) + "/images"
 api = Api(os.environ["KUBECONFIG"])
 counts = {"passed": 0, "failed": 0, "skipped": 0}
-lock = threading.Lock() # cases run side by side
-here = threading.local() # of the case that a thread runs: its namespace, its rows of the table
+lock = threading.Lock() # cases run in parallel
+here = threading.local() # the thread's case: its namespace (space) and its rows of the table (rows)
 began = time.monotonic()
-# Cloud Storage and a metadata server where no policy of a ring's pods lets them but by the ports and addresses that it names
+# Cloud Storage and metadata server at addresses that a ring's policy allows only by port or address
 OUTSIDE = "203.0.113.10"
 STORE = OUTSIDE + ":443"
 METADATA = "169.254.169.254"
@@ -27,12 +27,13 @@ COLUMNS = {"manifest": 24, "trained": 7, "scaled": 9, "killed": 6, "evicted": 7,
 
 
 def pod_path(name=""):
-    """The path of this case's pods, or of one of them."""
+    """API path of this case's pods, or of one of them."""
     return "/api/v1/namespaces/%s/pods%s" % (here.space, "/" + name if name else "")
 
 
 def enter(space, level="restricted"):
-    """A namespace of its own for what comes now: names of one case, and what DNS remembers of them, are nobody else's."""
+    """Creates the case's own namespace, so that its DNS names, which are cached, are not shared
+    with other cases."""
     until(lambda: not api.find("/api/v1/namespaces/" + space), 60)
     api.create({"apiVersion": "v1", "kind": "Namespace",
                 "metadata": {"name": space, "labels": {"pod-security.kubernetes.io/enforce": level}}}, "/api/v1/namespaces")
@@ -40,10 +41,10 @@ def enter(space, level="restricted"):
 
 
 class Stop(Exception):
-    """What the rest of a case would stand on is not so."""
+    """A precondition of the rest of a case does not hold."""
 
 
-def say(what):
+def log_line(what):
     print("%5.0f s  %s" % (time.monotonic() - began, what), flush=True)
 
 
@@ -90,7 +91,7 @@ def stored(bucket, name):
 
 
 def listed(bucket):
-    """Every object's name and generation: a write changes it."""
+    """{name: generation} of all objects; a write changes the generation."""
     found = json.loads(fetch("http://%s/storage/v1/b/%s/o" % (STORE, bucket), token()))
     return {d["name"]: d["generation"] for d in found.get("items", [])}
 
@@ -102,8 +103,8 @@ def store(bucket, name, data):
 
 
 def outside():
-    """A network of its own beside the pods', with tests/fake/gcs.py in it; its process."""
-    if os.path.exists("/run/netns/outside"): # of an earlier run on this cluster
+    """Starts tests/fake/gcs.py in its own network outside the pods'; returns its process."""
+    if os.path.exists("/run/netns/outside"): # left by an earlier run on this cluster
         run("ip", "netns", "delete", "outside")
         until(lambda: not os.path.exists("/sys/class/net/outside"), 20)
     for command in ("ip netns add outside", "ip link add outside type veth peer name eth0 netns outside",
@@ -117,12 +118,12 @@ def outside():
     log = open(work + "/store.log", "w", encoding="utf-8")
     fake = subprocess.Popen(["ip", "netns", "exec", "outside", "/usr/bin/python3", "tests/fake/gcs.py", "443", work + "/store.port", "0.0.0.0"],
                             stdout=log, stderr=log)
-    check("there is a bucket", until(token, 20), stop=True)
+    check("the bucket server replies", until(token, 20), stop=True)
     return fake
 
 
 def row(of):
-    """A line of the table: what was done to a manifest, in seconds where it took some."""
+    """A line of the table: the seconds of each event of a manifest."""
     return "| " + " | ".join(str(of.get(c, "–")).ljust(w) for c, w in COLUMNS.items()) + " |"
 
 
