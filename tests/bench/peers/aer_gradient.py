@@ -1,6 +1,7 @@
-"""Qiskit Aer, in single precision, by parameter shifts, all executions of a sample in one run: density matrices, or one trajectory a shot,
-whose expectation values or measured bits are averaged. Of more than 8 qubits only a part of the gradient: all of it takes minutes with
-trajectories, and hours with density matrices."""
+"""Qiskit Aer in single precision, by parameter shifts, all executions of a sample in one run:
+density matrices, or one trajectory per shot with averaged expectation values or measured bits.
+Above 8 qubits only a part of the gradient is computed: all of it takes minutes with trajectories,
+hours with density matrices."""
 import numpy as np
 from qiskit import QuantumCircuit
 from qiskit.circuit import ParameterVector
@@ -14,7 +15,8 @@ from talk import serve
 
 
 def noise_model(case):
-    """With depolarizing noise on each qubit of each gate; Qiskit's parameter counts the identity as one of four Paulis."""
+    """Depolarizing noise on each qubit of each gate; Qiskit's parameter counts the identity as one
+    of four Paulis."""
     one, model = depolarizing_error(case.noise * 4 / 3, 1), NoiseModel()
     model.add_all_qubit_quantum_error(one, ["h", "rx", "ry", "rz"])
     model.add_all_qubit_quantum_error(one.tensor(one), ["cz", "cx", "rxx", "ryy", "rzz"])
@@ -35,7 +37,7 @@ def circuit_of(case, x, parameters):
 
 
 def mean_of(case, counts):
-    """The observable's mean over measured bits, of which Qiskit writes qubit 0 last"""
+    """The observable's mean over measured bits; Qiskit writes qubit 0 last"""
     signs = {bits: sum(c * (-1) ** sum(bits[-1 - q] == "1" for q in qubits) for c, qubits in case.observable) for bits in counts}
     return sum(signs[bits] * n for bits, n in counts.items()) / sum(counts.values())
 

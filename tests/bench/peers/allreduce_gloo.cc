@@ -1,6 +1,9 @@
-/* The all-reduce of Gloo, timed as tests/bench/bench_allreduce.c times ours: the same bytes, 8-byte integers summed in place, back to back.
+/* Gloo's all-reduce, timed like tests/bench/bench_allreduce.c: equal sizes, 8-byte integers summed in place, back to
+ * back.
  *
- *   allreduce_gloo RANKS ring|bcube|halving BYTES...        one JSON line per size, from rank 0. Ranks are forks on loopback.
+ *   allreduce_gloo RANKS ring|bcube|halving BYTES...
+ *
+ * Rank 0 prints one JSON line per size. Ranks are forks on loopback.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,7 +56,7 @@ static int run(const std::string &dir, int rank, int n, const std::string &how, 
         }
         if (rank == 0) print_line("gloo", n, bytes, how.c_str(), ns.data(), runs, before);
     }
-    usleep(300000); /* a rank that leaves breaks the pairs of those that are not through yet */
+    usleep(300000); /* A rank that exits breaks the connections of ranks that have not finished. */
     return 0;
 }
 

@@ -1,7 +1,7 @@
 """The cases. A case is a folder that every program reads: job.json, a job of qring; data.csv, its
 samples; weights.safetensors. The result is the gradient of the mean squared error over all
 samples with respect to the circuit's weights (and the head's, where a program computes it
-anyway). The numbers are the same every time."""
+anyway). All numbers are reproducible."""
 import collections
 import csv
 import fractions
@@ -13,10 +13,11 @@ import random
 import re
 import struct
 
-# qring is always one. tfq and lightning by the tutorial's own circuits, the others by what each of them is best at
+# Programs besides qring. tfq and lightning run the tutorial's circuits, the others what is fastest
+# in each.
 STATES = ("lightning", "kokkos", "qulacs", "scaluq", "mindquantum", "catalyst", "jax", "tensorcircuit")
-SLOW = ("tfq",) + STATES[:6]  # a circuit a sample, all of the state: at 20 qubits 64 samples would take minutes
-CASES = [  # name, qubits, batch, repetitions, who; who "2": qring and TensorFlow Quantum on two cores too
+SLOW = ("tfq",) + STATES[:6]  # one circuit per sample, the whole state: 64 samples of 20 qubits would take minutes
+CASES = [  # name, qubits, batch, repetitions, programs; "2": qring and TensorFlow Quantum on two cores too
     ("qcnn-pure", 8, 16, 21, ("tfq", "2")),
     ("qcnn-pure", 8, 64, 21, ("tfq", "2") + STATES),
     ("qcnn-pure", 8, 112, 15, ("tfq", "2")),
@@ -38,7 +39,7 @@ CASES = [  # name, qubits, batch, repetitions, who; who "2": qring and TensorFlo
     ("layers-4", 20, 1, 7, STATES),
     ("data-layers-2", 4, 1000, 11, STATES),
     ("data-layers-6", 10, 64, 5, STATES),
-    # every amplitude counts: read-outs that see all of a deep circuit
+    # deep circuits whose read-outs depend on all gates
     ("ising-10", 12, 1, 21, ("2",) + STATES),
     ("ising-10", 16, 1, 11, ("2",) + STATES),
     ("ising-10", 20, 1, 5, ("2",) + STATES),
@@ -59,7 +60,8 @@ CASES = [  # name, qubits, batch, repetitions, who; who "2": qring and TensorFlo
     ("qcnn-trajectories", 12, 1, 3, ("tfq", "2", "noiseless", "qsim", "aer")),
     ("qcnn-shots", 12, 1, 3, ("tfq", "qsim", "aer")),
 ]
-# The tutorial's circuit with depolarizing noise after each gate, on each of its qubits; estimates are means over so many repetitions
+# The tutorial's circuit with depolarizing noise on each qubit of a gate after it; estimates are
+# means over REPETITIONS
 NOISE, REPETITIONS = 0.01, 64
 NOISY = {"qcnn-exact": {"method": "exact"}, "qcnn-trajectories": {"method": "trajectories", "trajectories": REPETITIONS},
          "qcnn-shots": {"method": "trajectories", "trajectories": REPETITIONS, "shots": REPETITIONS}}
@@ -69,13 +71,14 @@ LONG_CASES = [
     ("qcnn-pure", 23, 1, 5, ("tfq", "2")),
 ]
 
-# What a gate turns by: scale times weight number `weight` of the circuit, or the sample's input `column`, in radians; a gate of neither is
-# fixed. Rotations are e^(-i angle P / 2), P being X, Y, Z, XX, YY or ZZ; the others H, CZ, CNOT (control first).
+# A gate's angle is scale times the circuit's weight number `weight`, or times the sample's input
+# `column`, in radians; a gate with neither is fixed. Rotations are e^(-i angle P / 2) with P = X,
+# Y, Z, XX, YY or ZZ; the others are H, CZ, CNOT (control first).
 Gate = collections.namedtuple("Gate", "name qubits weight column scale", defaults=(None, None, 1.0))
 
 
 def stages(n, most=None):
-    """Each stage's qubits: pooling keeps the unpaired last one of an odd number."""
+    """Each stage's qubits; pooling keeps the unpaired last qubit of an odd number."""
     bits, k = list(range(n)), 0
     while len(bits) > 1 and k != most:
         yield bits
@@ -83,7 +86,7 @@ def stages(n, most=None):
 
 
 def qcnn(n, most=None):
-    """The tutorial's circuit; a gate's power of t is its rotation by pi t, up to a phase."""
+    """The tutorial's circuit; a gate to the power t is a rotation by pi t, up to a phase."""
     gates = [Gate("H", (q,)) for q in range(n)] + [Gate("CZ", (q, (q + 1) % n)) for q in range(n)]
     gates += [Gate("RX", (q,), column=q) for q in range(n)]
 
@@ -103,8 +106,8 @@ def qcnn(n, most=None):
 
 
 def graph(n):
-    """Edges of a random graph with three at each vertex, the same every time: three ends a vertex, shuffled, joined by twos, until no
-    edge is there twice or ends where it began."""
+    """Edges of a reproducible random 3-regular graph: three ends per vertex, shuffled and joined in
+    pairs, repeated until there is no double edge and no loop."""
     rng, edges = random.Random("graph %d" % n), []
     while len(set(edges)) < 3 * n // 2 or any(a == b for a, b in edges):
         ends = [v for v in range(n) for _ in range(3)]
@@ -114,7 +117,8 @@ def graph(n):
 
 
 def qaoa(n, p):
-    """MaxCut's: p times each edge's ZZ by one angle and each vertex's X by another. The read-out is the cost: the sum of Z Z over edges."""
+    """QAOA of MaxCut: p times ZZ on each edge by one angle and X on each vertex by another. The
+    read-out is the cost: the sum of Z Z over edges."""
     gates = [Gate("H", (q,)) for q in range(n)]
     for k in range(p):
         gates += [Gate("RZZ", e, weight=2 * k) for e in graph(n)] + [Gate("RX", (q,), weight=2 * k + 1) for q in range(n)]
@@ -122,8 +126,8 @@ def qaoa(n, p):
 
 
 def layers(n, depth, data, ring="CZ"):
-    """A hardware-efficient ansatz: RY and RZ on each qubit and a ring of CZ or CNOT, so many times; with data RX of an input before each layer.
-    The read-out is the sum of all Z."""
+    """A hardware-efficient ansatz: `depth` layers of RY and RZ on each qubit and a ring of CZ or
+    CNOT; with `data`, RX of an input before each layer. The read-out is the sum of all Z."""
     gates = []
     for k in range(depth):
         gates += [Gate("RX", (q,), column=q) for q in range(n) if data]
@@ -133,8 +137,8 @@ def layers(n, depth, data, ring="CZ"):
 
 
 def ising(n, depth):
-    """The ansatz for the transverse-field Ising chain: H, then so many times RZZ on each bond and RX on each site, an angle each. The read-out is
-    the energy."""
+    """The ansatz for the transverse-field Ising chain: H, then `depth` times RZZ on each bond and
+    RX on each site, an angle each. The read-out is the energy."""
     gates, w = [Gate("H", (q,)) for q in range(n)], 0
     for _ in range(depth):
         gates += [Gate("RZZ", (q, q + 1), weight=w + q) for q in range(n - 1)] + [Gate("RX", (q,), weight=w + n - 1 + q) for q in range(n)]
@@ -143,7 +147,8 @@ def ising(n, depth):
 
 
 def brickwork(n, depth):
-    """Layers of two-qubit blocks, each any unitary of two qubits: 15 angles. The read-out is the sum of all Z."""
+    """Layers of two-qubit blocks, general unitaries of 15 angles. The read-out is the sum of all
+    Z."""
     gates, w = [], 0
     for k in range(depth):
         for q in range(k % 2, n - 1, 2):
@@ -154,8 +159,8 @@ def brickwork(n, depth):
     return gates, [" + ".join("Z%d" % q for q in range(n))]
 
 
-# Excitations by gates on real amplitudes (arXiv:2104.05695): of one electron from qubit 0 to 1, and of two from 0 and 1 to 2 and 3. RY has a part
-# of the angle
+# Excitations by gates with real amplitudes (arXiv:2104.05695): of one electron from qubit 0 to 1,
+# and of two from 0 and 1 to 2 and 3. The number after RY's qubit is its fraction of the angle.
 SINGLE = "CNOT 0 1, RY 0 1/2, CNOT 1 0, RY 0 -1/2, CNOT 1 0, CNOT 0 1"
 DOUBLE = ("CNOT 2 3, CNOT 0 2, H 3, H 0, CNOT 2 3, CNOT 0 1, RY 1 1/8, RY 0 -1/8, CNOT 0 3, H 3, CNOT 3 1, RY 1 1/8, RY 0 -1/8, CNOT 2 1, "
           "CNOT 2 0, RY 1 -1/8, RY 0 1/8, CNOT 3 1, H 3, CNOT 0 3, RY 1 -1/8, RY 0 1/8, CNOT 0 1, CNOT 2 0, H 0, H 3, CNOT 0 2, CNOT 2 3")
@@ -171,8 +176,9 @@ def excitation(words, qubits, weight):
 
 
 def uccsd(n, electrons):
-    """All excitations of one and of two electrons that keep the spin (q mod 2), an angle each, between occupied qubits, which have RY before, and
-    the others. The read-out is the energy of electrons that hop and repel each other."""
+    """All excitations of one and of two electrons that conserve the spin (q mod 2), an angle each,
+    from occupied qubits (prepared by RY) to the others. The read-out is the energy of electrons
+    with hopping and repulsion."""
     low, high = range(electrons), range(electrons, n)
     gates = [Gate("RY", (q,), weight=q) for q in low]
     pairs = [(i, a) for i in low for a in high if i % 2 == a % 2]
@@ -185,7 +191,7 @@ def uccsd(n, electrons):
 
 
 def as_json(gate):
-    """A gate in a job's words"""
+    """A gate in the form of a job file"""
     name = gate.name[1:] if gate.name in ("RXX", "RYY", "RZZ") else gate.name
     if gate.weight is None and gate.column is None:
         return {"gate": name, "qubits": gate.qubits}
@@ -194,7 +200,7 @@ def as_json(gate):
 
 
 def model_of(name, n):
-    """(the quantum layer, weights' period, units of the dense layers)"""
+    """(quantum layer, period of its weights, units of the dense layers)"""
     kind, _, size = name.rpartition("-")
     if kind == "qcnn":
         left = list(range(n // 2, n // 2 * 2)) if size == "hybrid" else [n - 1]
@@ -245,8 +251,8 @@ def float32(v):
 
 
 def write_case(folder, name, n, batch):
-    """Weights are float32 numbers over their whole period. A tutorial's sample is one RX, whose exponent has six decimals: more do not
-    reach TFQ's simulator."""
+    """Weights are float32 numbers over their whole period. A sample of the tutorial is one RX,
+    whose exponent has six decimals, the precision that reaches TFQ's simulator."""
     os.makedirs(folder, exist_ok=True)
     rng = random.Random("%s %d" % ("qcnn-pure" if name in NOISY else name, n))
     quantum, period, units = model_of(name, n)
@@ -264,7 +270,7 @@ def write_case(folder, name, n, batch):
            "train": {"batch_size": batch, "loss": "mse", "initial_weights": folder + "/weights.safetensors"}}
     with open(folder + "/job.json", "w") as f:
         json.dump(job, f, indent=1)
-    columns = n if name.startswith(("qcnn", "data-layers")) else 1  # data have one column at least
+    columns = n if name.startswith(("qcnn", "data-layers")) else 1  # data need at least one column
     with open(folder + "/data.csv", "w") as f:
         f.write(",".join(["x%d" % q for q in range(columns)] + ["y"]) + "\n")
         for _ in range(batch):
@@ -282,7 +288,8 @@ def observable_of(text):
 
 
 class Case:
-    """A case as a peer reads it. The head is affine, so the prediction is one observable's value plus a number: `observable`, `offset`."""
+    """A case as a peer reads it. The head is affine, so the prediction is the value of `observable`
+    plus `offset`."""
 
     def __init__(self, folder):
         with open(folder + "/job.json") as f:
@@ -305,31 +312,33 @@ class Case:
 
     @property
     def observable(self):
-        """[(coefficient, qubits whose Z it has)], for peers whose side has no others"""
+        """[(coefficient, qubits of the product of Z)], for peers that support no other read-outs"""
         if any(p != "Z" for _, word in self.paulis for p, _ in word):
-            raise Cannot("its side has read-outs of Z only")
+            raise Cannot("only read-outs of Z are supported")
         return [(c, tuple(q for _, q in word)) for c, word in self.paulis]
 
     def gates_for(self, x):
-        """The circuit of one sample: inputs that are 0 turn nothing."""
+        """The circuit of one sample, without gates of inputs that are 0."""
         return [g for g in self.gates if g.column is None or x[g.column] != 0]
 
     def by_weight(self, derivatives, of):
-        """From derivatives by the angles of gates: `of` has each one's weight and factor."""
+        """Converts derivatives by angles to those by weights: `of` has (weight, factor) of each
+        angle."""
         sums = [0.0] * len(self.weights)
         for d, (weight, factor) in zip(derivatives, of):
             sums[weight] += factor * float(d)
         return sums
 
     def loss_and_gradient(self, values, derivatives):
-        """From the observable's value of each sample, and its derivatives by the weights"""
+        """Mean squared error and gradient, from each sample's value and derivatives by the
+        weights"""
         off = [float(v) + self.offset - y for v, y in zip(values, self.labels)]
         rows = [[2 * o / len(off) * float(d) for d in row] for o, row in zip(off, derivatives)]
         return sum(o * o for o in off) / len(off), [sum(column) for column in zip(*rows)]
 
 
 class Cannot(Exception):
-    """What a peer says of a case that is not for it"""
+    """A peer does not support a case."""
 
 
 def hold_the_state(case, most=30):

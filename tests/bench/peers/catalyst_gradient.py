@@ -1,5 +1,5 @@
-"""Catalyst's side: PennyLane's circuit over all samples, with its adjoint gradient, in one program that is compiled ahead (complex128: it
-knows no other)."""
+"""Catalyst: PennyLane's circuit over all samples with its adjoint gradient, in one program compiled
+ahead of time (complex128, the only precision)."""
 import catalyst
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def open_case(folder):
     n_weights = len(case.weights)
 
     @qml.qnode(qml.device("lightning.qubit", wires=case.n), diff_method="adjoint")
-    def value(numbers):  # a circuit's weights, then a sample's inputs: its gradient wants one argument
+    def value(numbers):  # weights, then a sample's inputs: the gradient takes one argument
         for g in case.gates:
             if g.weight is None and g.column is None:
                 GATES[g.name](wires=g.qubits)

@@ -1,9 +1,11 @@
-"""The examples of deploy/jobs/examples beside the programs that they are from: qring run, and the same model in PennyLane with JAX (or where
-PEERS says so another), on one core. examples/NAME.py is the peers' side, examples/train.py has their training and what NAME.py must give.
-All begin with the weights that the job's seed makes, and train on the same samples in the same order (not shuffled) by the same rule, without
-early stopping. The losses of the first 20 steps must agree, and after the whole training, where the peer does it in time, loss and metrics.
-Peers are compared in float64, and timed in the job's precision. An epoch of qring's is what a longer run takes more than a shorter one,
-with all that it always writes; of a peer it is the median step, without what compiles, times steps, and a look at the samples held out."""
+"""Compares the examples of deploy/jobs/examples with the same models in PennyLane with JAX (or
+another program of PEERS), on one core. examples/NAME.py has the peers' models; examples/train.py
+trains them and documents the interface. All start from the weights of the job's seed and train on
+the same samples in the same order (not shuffled) by the same rule, without early stopping. The
+losses of the first 20 steps must agree, and, where the peer is fast enough for the whole training,
+the final loss and metrics. Peers are compared in float64 and timed in the job's precision. The time
+of qring's epoch is the difference of a long and a short run, with all that it always writes; that
+of a peer is the median step (without compilation) times the steps, plus one validation."""
 import glob
 import json
 import os
@@ -15,16 +17,16 @@ import lines
 from mlp import timed
 
 FOLDER = "deploy/jobs/examples"
-PENNYLANE = {"default.qubit": "catalyst", "lightning.qubit": "catalyst"}  # who: the environment under build/peers
+PENNYLANE = {"default.qubit": "catalyst", "lightning.qubit": "catalyst"}  # peer: environment under build/peers
 PEERS = {"transfer-base": {"jax": "catalyst"}, "mlp": {"numpy": "jax", "keras": "tfq"}, "mnist": dict(PENNYLANE, jax="jax"),
-         "barren-plateaus": {"jax": "jax"}}  # of an example with others; of its 88000 gates PennyLane's have no step in minutes
+         "barren-plateaus": {"jax": "jax"}}  # examples with other peers; a step of its 88000 gates takes PennyLane's minutes
 FIRST = 20  # steps whose losses are compared
 LOSS_TOLERANCE = {"single": 1e-6, "double": 1e-12}
-FINAL_TOLERANCE = {"single": 1e-4, "double": 1e-9}  # of the last loss: differences grow from step to step
-WHOLE = ("default.qubit", "jax", "numpy", "keras")  # who does the whole training; a step of the others takes too long
-SLOW = {("mnist", "default.qubit")}  # and of these
+FINAL_TOLERANCE = {"single": 1e-4, "double": 1e-9}  # of the last loss: differences grow with each step
+WHOLE = ("default.qubit", "jax", "numpy", "keras")  # peers fast enough for the whole training
+SLOW = {("mnist", "default.qubit")}  # exceptions
 ROUNDS = 5
-LEAST_NS = 3e8  # that a longer run must take more than a shorter one
+LEAST_NS = 3e8  # minimum difference of the long and the short run
 RUN_S = 900
 
 
@@ -33,15 +35,15 @@ def names():
 
 
 def run(folder, job, cores, epochs=None):
-    """(nanoseconds, of processor time) of a training, results in FOLDER/out"""
+    """Trains into FOLDER/out; returns (nanoseconds, nanoseconds of processor time)"""
     command = [os.environ.get("QR_BIN", "build/bin") + "/qring", "run", job, "-n", "1", "--threads", str(len(cores)), "--fresh",
                "--out", folder + "/out"] + (["--epochs", str(epochs)] if epochs else [])
     return timed(command, {}, cores, folder + "/qring.log")[:2]
 
 
 def write_job(folder, name, cores):
-    """The job that both sides train, in a copy of the examples' folder: (its path, what is in it). Its first weights are those of a run in
-    which nothing moves."""
+    """Writes the job for both sides to a copy of the examples' folder; returns (its path, its
+    content). The initial weights come from a run with learning rate 0."""
     path = "%s/%s.json" % (folder, name)
     with open(path) as f:
         job = json.load(f)
@@ -60,17 +62,17 @@ def write_job(folder, name, cores):
 
 
 def whole_training(folder, path, cores):
-    """Losses of all steps, and loss and metrics of the samples held out, by the last weights"""
+    """Losses of all steps, and validation loss and metrics with the final weights"""
     run(folder, path, cores)
     with open(folder + "/out/steps.jsonl") as f:
         steps = [json.loads(line) for line in f]
     infer = [os.environ.get("QR_BIN", "build/bin") + "/qring", "infer", path, "--weights", folder + "/out/weights.safetensors", "--json"]
-    said = json.loads(timed(infer, {}, cores, folder + "/qring.log")[2])
-    return {"losses": [s["loss"] for s in steps if s["kind"] == "TRAIN"], "loss": said["loss"], "metrics": said["metrics"]}
+    reply = json.loads(timed(infer, {}, cores, folder + "/qring.log")[2])
+    return {"losses": [s["loss"] for s in steps if s["kind"] == "TRAIN"], "loss": reply["loss"], "metrics": reply["metrics"]}
 
 
 def epochs_that_last(folder, path, cores, job):
-    """How many epochs take long enough to be measured, after the first one"""
+    """Number of epochs beyond the first that take long enough to be measured"""
     short, more = run(folder, path, cores, 1)[0], max(1, job["train"].get("epochs", 1))
     while run(folder, path, cores, 1 + more)[0] - short < LEAST_NS:
         more *= 4
@@ -87,16 +89,17 @@ def peer(python, who, folder, name, dtype, steps, cores, environment):
     return json.loads(timed(command, environment, cores, "%s/%s.log" % (folder, who), RUN_S)[2].splitlines()[-1])
 
 
-def epochs_of(said):
-    """A peer's epochs, one a round: the median step of each of as many parts of its run, and the look at the samples held out"""
-    size = max(1, len(said["ns"]) // ROUNDS)
-    return [{key: statistics.median(said[key][i * size:(i + 1) * size]) * said["steps"] + said.get("held_" + key, 0)
-             for key in ("ns", "cpu_ns")} for i in range(min(ROUNDS, len(said["ns"])))]
+def epochs_of(reply):
+    """A peer's times of an epoch, one per round: the steps are divided into rounds; the median step
+    of each times the number of steps, plus one validation"""
+    size = max(1, len(reply["ns"]) // ROUNDS)
+    return [{key: statistics.median(reply[key][i * size:(i + 1) * size]) * reply["steps"] + reply.get("held_" + key, 0)
+             for key in ("ns", "cpu_ns")} for i in range(min(ROUNDS, len(reply["ns"])))]
 
 
 def disagreement(precision, ours, theirs):
-    """(the largest difference of a loss, of the last loss or None, a sentence or None)"""
-    off = max(abs(a - b) / max(1, abs(b)) for a, b in zip(ours["losses"][:FIRST], theirs["losses"][:FIRST]))  # a sum of energies may be large
+    """(largest difference of a loss, difference of the last loss or None, problem or None)"""
+    off = max(abs(a - b) / max(1, abs(b)) for a, b in zip(ours["losses"][:FIRST], theirs["losses"][:FIRST]))  # relative above 1: a sum of energies may be large
     last = abs(ours["loss"] - theirs["loss"]) / max(1, abs(theirs["loss"])) if "loss" in theirs else None
     if not off <= LOSS_TOLERANCE[precision]:
         return off, last, "a loss of the first %d steps is off by %.2g" % (FIRST, off)
@@ -105,12 +108,12 @@ def disagreement(precision, ours, theirs):
     for metric, value in theirs.get("metrics", {}).items():
         mine = ours["metrics"][metric]
         if not abs(mine - value) <= FINAL_TOLERANCE[precision]:
-            return off, last, "%s is %.12g, and theirs %.12g" % (metric, mine, value)
+            return off, last, "%s is %.12g, the peer's %.12g" % (metric, mine, value)
     return off, last, None
 
 
 def one_example(out, pythons, work, environment, name, rounds, cores):
-    """pythons: who -> its Python"""
+    """pythons: peer -> its Python"""
     folder = "%s/examples/%s" % (work, name)
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(FOLDER, folder)
@@ -122,19 +125,19 @@ def one_example(out, pythons, work, environment, name, rounds, cores):
     for who, python in pythons.items():
         steps = len(ours["losses"]) if who in WHOLE and (name, who) not in SLOW else FIRST
         try:
-            said = peer(python, who, folder, name, "float64", steps, cores, environment)
-            off, last, problem = disagreement(precision, ours, said)
+            reply = peer(python, who, folder, name, "float64", steps, cores, environment)
+            off, last, problem = disagreement(precision, ours, reply)
             if problem:
-                out.problem("the example %s, beside %s: %s" % (name, who, problem))
+                out.problem("the example %s, compared with %s: %s" % (name, who, problem))
                 continue
             if precision == "single":
-                timing = peer(python, who, folder, name, "float32", max(steps, FIRST + said["steps"]), cores, environment)
-                said.update({key: v for key, v in timing.items() if key.endswith("ns")})
+                timing = peer(python, who, folder, name, "float32", max(steps, FIRST + reply["steps"]), cores, environment)
+                reply.update({key: v for key, v in timing.items() if key.endswith("ns")})
         except (OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
-            out.problem("the example %s, beside %s: %s" % (name, who, e))
+            out.problem("the example %s, compared with %s: %s" % (name, who, e))
             continue
-        found[who] = dict({"loss_off": off, "steps_compared": min(FIRST, len(said["losses"]))},
-                          **({} if last is None else {"last_loss_off": last, "metrics": said["metrics"]})), epochs_of(said)
+        found[who] = dict({"loss_off": off, "steps_compared": min(FIRST, len(reply["losses"]))},
+                          **({} if last is None else {"last_loss_off": last, "metrics": reply["metrics"]})), epochs_of(reply)
     mine = [one_epoch(folder, path, cores, more) for _ in range(rounds)]
     figures = {who: dict(lines.spread([r["ns"] for r in runs]), cpu_ns=round(statistics.median(r["cpu_ns"] for r in runs)))
                for who, runs in [("qring", mine)] + [(w, f[1]) for w, f in found.items()]}
@@ -145,7 +148,8 @@ def one_example(out, pythons, work, environment, name, rounds, cores):
 
 
 def compare(out, python_of, missing, work, environment, rounds, cores, begin):
-    """python_of(environment), missing(environment): as measure.py has them. begin: only examples whose name begins so."""
+    """python_of(environment), missing(environment): those of measure.py. begin: prefix of the
+    examples' names."""
     for name in names():
         if not name.startswith(begin):
             continue

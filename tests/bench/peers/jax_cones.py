@@ -1,5 +1,5 @@
-"""The cost of a graph, edge by edge: an edge's Z Z sees only gates near it, which are a small circuit of their own. Edges whose
-surroundings look alike have one value, computed once."""
+"""The cost of a graph by light cones: an edge's Z Z depends only on gates near the edge, a small
+circuit. Edges with isomorphic cones have the same value, which is computed once."""
 import types
 
 import networkx
@@ -8,8 +8,8 @@ import jax_state
 
 
 def cone_of(layers, qubits):
-    """(the qubits that a product of Z on these sees, the gates, layer by layer). Of a layer those count that touch what is seen behind it:
-    all others cancel."""
+    """(qubits, gates by layer) of the light cone of a product of Z on these qubits. From the last
+    layer backwards, gates that touch no qubit of the cone cancel."""
     seen, out = set(qubits), []
     for _, gates in reversed(layers):
         kept = [g for g in gates if seen & set(g.qubits)]
@@ -18,8 +18,9 @@ def cone_of(layers, qubits):
     return sorted(seen), out
 
 
-def likeness(qubits, seen, layers):
-    """The cone as a graph: which gates a qubit and a pair have, by layer, and whether it is read out"""
+def cone_graph(qubits, seen, layers):
+    """The cone as a graph, labelled with the gates of each qubit and pair by layer, and with the
+    qubits that are read out"""
     graph = networkx.Graph()
     for q in seen:
         graph.add_node(q, label=repr([q in qubits] + [[g[2:] + (g.name,) for g in gates if g.qubits == (q,)] for gates in layers]))
@@ -29,12 +30,12 @@ def likeness(qubits, seen, layers):
 
 
 def classes_of(case):
-    """[(a small case, the sum of coefficients of all terms that are like it)]"""
+    """[(small case, sum of the coefficients of all terms with an isomorphic cone)]"""
     found, layers = {}, jax_state.layers_of(case.gates)
     same = networkx.algorithms.isomorphism.categorical_node_match("label", ""), networkx.algorithms.isomorphism.categorical_edge_match("label", "")
     for coefficient, qubits in case.observable:
         seen, cone = cone_of(layers, qubits)
-        graph = likeness(qubits, seen, cone)
+        graph = cone_graph(qubits, seen, cone)
         alike = found.setdefault(networkx.weisfeiler_lehman_graph_hash(graph, edge_attr="label", node_attr="label"), [])
         for other in alike:
             if networkx.is_isomorphic(graph, other[0], *same):
@@ -50,7 +51,7 @@ def classes_of(case):
 def value_of(classes):
     values = [(jax_state.layered(local, False), coefficient) for local, coefficient in classes]
 
-    def value(weights, x):  # no input turns anything: all samples have one value
+    def value(weights, x):  # without inputs all samples have the same value
         return sum(c * v(weights, x[0]) for v, c in values) + 0 * x[:, 0]
 
     return value

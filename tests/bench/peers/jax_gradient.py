@@ -1,7 +1,7 @@
-"""The JAX programs, written by us as an expert in JAX and the circuit would: jax.numpy only,
-complex64, one jitted value_and_grad of the loss over all samples. The hybrid model by its strands
-(jax_strands.py), the cost of a graph by the light cones of its edges where that is faster
-(jax_cones.py), everything else by state vectors (jax_state.py)."""
+"""The JAX programs, specialized by hand for each circuit: jax.numpy only, complex64, one jitted
+value_and_grad of the loss over all samples. The hybrid model by its strands (jax_strands.py), the
+cost of a graph by the light cones of its edges where that is faster (jax_cones.py), everything else
+by state vectors (jax_state.py)."""
 import jax
 import jax.numpy as jnp
 
@@ -12,25 +12,25 @@ from cases import Case, hold_the_state
 from talk import serve
 
 
-SIDE_BY_SIDE = 13  # qubits: larger states go one after the other, each in the caches
+BATCHED = 13  # qubits: larger states are computed one after the other, to stay in the caches
 
 
 def cones_of(case):
-    """The light cones of a graph's edges, where they are less than the state; else nothing"""
+    """The light cones of a graph's edges if they are smaller than the state, or []"""
     classes = jax_cones.classes_of(case) if case.name.startswith("qaoa") else []
     return classes if sum(2 ** local.n for local, _ in classes) < 2 ** case.n else []
 
 
-def together(case, value):
-    """value: of all samples"""
+def batched_step(case, value):
+    """value: a function of all samples"""
     def loss(weights, x, labels):
         return jnp.mean((value(weights, x) + case.offset - labels) ** 2)
 
     return jax.value_and_grad(loss)
 
 
-def by_turns(case, value):
-    """value: of one sample"""
+def sequential_step(case, value):
+    """value: a function of one sample"""
     def step(weights, x, labels):
         def one(sample):
             v, d = jax.value_and_grad(value)(weights, sample[0])
@@ -46,13 +46,13 @@ def by_turns(case, value):
 def step_of(case):
     classes = cones_of(case)
     if classes:
-        return together(case, jax_cones.value_of(classes))
+        return batched_step(case, jax_cones.value_of(classes))
     if case.name == "qcnn-hybrid" and case.n >= jax_strands.LEAST_QUBITS:
-        return together(case, jax_strands.value_of(case))
+        return batched_step(case, jax_strands.value_of(case))
     hold_the_state(case)
-    if case.n > SIDE_BY_SIDE:
-        return by_turns(case, jax_state.value_of_one(case))
-    return together(case, jax_state.value_of(case))
+    if case.n > BATCHED:
+        return sequential_step(case, jax_state.value_of_one(case))
+    return batched_step(case, jax_state.value_of(case))
 
 
 def open_case(folder):

@@ -1,6 +1,6 @@
-"""State vectors in jax.numpy. A convolution's gates are one 4 x 4 matrix, and all its pairs one loop. Of layered circuits the
-gates of one qubit between two layers of CZ or ZZ are one matrix, four qubits' are one larger, and a layer of CZ and ZZ is a vector of
-phases."""
+"""State vectors in jax.numpy. A convolution's gates are one 4 x 4 matrix, and its pairs one loop.
+In layered circuits the gates of one qubit between two layers of CZ or ZZ are one matrix, those of
+four qubits one larger matrix, and a layer of CZ and ZZ is a vector of phases."""
 import functools
 
 import jax
@@ -10,8 +10,8 @@ import numpy as np
 from cases import Gate, stages
 from jax_strands import stages_of
 
-GROUP = 4  # qubits of one matrix at most
-FEW = 6    # up to so many qubits samples stand side by side, and each gate is a few operations on all of them
+GROUP = 4  # maximum qubits of one matrix
+FEW = 6    # up to this number of qubits all samples are one array, and each gate is a few operations on it
 DIAGONAL = ("CZ", "RZZ")
 
 
@@ -21,15 +21,15 @@ def bits_of(n):
 
 
 def eigenvalues(n, observable):
-    """The observable's, a sum of products of Z, for each amplitude"""
+    """Eigenvalue for each amplitude of an observable that is a sum of products of Z"""
     signs = 1 - 2 * bits_of(n)
     return sum(c * np.prod(signs[:, list(qubits)], axis=1) for c, qubits in observable).astype(np.float32)
 
 
 def one_qubit(gates, n, weights, x):
-    """The 2 x 2 matrices of a layer's gates of one qubit, as four arrays with an entry for each qubit. All qubits have the same gates; who
-    lacks one is turned by nothing."""
-    more = (1,) * (x.ndim - 1)  # samples, where x has them
+    """The 2 x 2 matrices of a layer's one-qubit gates, as four arrays with an entry per qubit. All
+    qubits have the same gates; a missing one is a rotation by 0."""
+    more = (1,) * (x.ndim - 1)  # axes of samples, if x has them
     m = [jnp.ones((n,) + more), jnp.zeros((n,) + more), jnp.zeros((n,) + more), jnp.ones((n,) + more)]
     for name in dict.fromkeys(g.name for g in gates):
         by = {g.qubits[0]: g for g in gates if g.name == name}
@@ -52,7 +52,7 @@ def one_qubit(gates, n, weights, x):
 # ---- layers ----
 
 def layers_of(gates):
-    """[(diagonal or not, its gates)], neighbours of a kind together"""
+    """[(diagonal, gates)]: consecutive gates of the same kind"""
     out = []
     for g in gates:
         if not out or out[-1][0] != (g.name in DIAGONAL):
@@ -62,7 +62,7 @@ def layers_of(gates):
 
 
 def phases_of(n, gates):
-    """The signs of a layer's CZ, and for each weight the sum of its ZZ's eigenvalues"""
+    """Signs of a layer's CZ, and for each weight the summed eigenvalues of its ZZ"""
     bits, sums = bits_of(n), {}
     for g in gates:
         if g.name == "RZZ":
@@ -71,8 +71,9 @@ def phases_of(n, gates):
     return (1 - 2 * (ones % 2)).astype(np.float32), {k: eigenvalues(n, terms) for k, terms in sums.items()}
 
 
-def turn_groups(psi, n, m):
-    """Each qubit's 2 x 2 on the state, several at once; the first axis goes to the end, so that all are back in their places afterwards"""
+def apply_grouped(psi, n, m):
+    """Applies each qubit's 2 x 2 matrix, GROUP qubits at once. Each time the first axis moves to
+    the end, so that the final order is the initial one."""
     matrices = jnp.stack(m, -1).reshape(n, 2, 2)
     for q in range(0, n, GROUP):
         u = functools.reduce(jnp.kron, matrices[q:q + GROUP])
@@ -80,7 +81,7 @@ def turn_groups(psi, n, m):
     return psi.reshape(-1)
 
 
-def turn_few(psi, n, m):
+def apply_each(psi, n, m):
     for q in range(n):
         psi = psi.reshape(2 ** q, 2, 2 ** (n - q - 1), -1)
         a, b = psi[:, 0], psi[:, 1]
@@ -89,7 +90,8 @@ def turn_few(psi, n, m):
 
 
 def layered(case, few):
-    """few: a state's samples are its last axis, x is columns x samples; else the state of one sample"""
+    """few: samples are the state's last axis and x is columns x samples; otherwise the state of one
+    sample"""
     n, obs = case.n, eigenvalues(case.n, case.observable)
     layers = [(diagonal, phases_of(n, gates) if diagonal else gates) for diagonal, gates in layers_of(case.gates)]
 
@@ -98,11 +100,11 @@ def layered(case, few):
         for diagonal, what in layers:
             if not diagonal:
                 m = one_qubit(what, n, weights, x)
-                if psi is None:  # from |0>: a product
+                if psi is None:  # from |0>: a product state
                     columns = jnp.broadcast_to(jnp.stack([m[0] + 0j, m[2] + 0j], 1), (n, 2) + x.shape[1:])
                     psi = functools.reduce(lambda a, b: (a[:, None] * b[None]).reshape((-1,) + x.shape[1:]), columns)
                 else:
-                    psi = turn_few(psi, n, m) if few else turn_groups(psi, n, m)
+                    psi = apply_each(psi, n, m) if few else apply_grouped(psi, n, m)
                 continue
             signs, sums = what
             if sums:
@@ -115,15 +117,16 @@ def layered(case, few):
     return value
 
 
-# ---- the tutorial's stages, on the last qubits of those that are left ----
+# ---- the tutorial's stages, on the last m axes ----
 
-def turn(psi, m, by):
-    """The last m qubits, the first `by` of them to the end"""
+def rotate_axes(psi, m, by):
+    """Moves the first `by` of the last m qubits to the end"""
     return jnp.swapaxes(psi.reshape(-1, 2 ** by, 2 ** (m - by)), 1, 2)
 
 
 def on_pairs(psi, m, u):
-    """u on qubits 0 and 1 of the last m, 2 and 3 ...: always the first two, which then go to the end; four, where the pairs are even"""
+    """Applies u to qubits 0 and 1 of the last m, to 2 and 3, ...: always to the first two (four, if
+    the number of pairs is even), which then move to the end"""
     pairs, k = m // 2, 1 if m // 2 % 2 else 2
     u = jnp.kron(u, u) if k == 2 else u
 
@@ -134,7 +137,8 @@ def on_pairs(psi, m, u):
 
 
 def on_halves(psi, m, p):
-    """p on the first qubit of either half, which then goes to the end of its half; a last one of an odd number stays"""
+    """Applies p to the first qubits of both halves, which then move to the end of their halves; the
+    last qubit of an odd number stays"""
     half = m // 2
 
     def step(psi, _):
@@ -145,21 +149,22 @@ def on_halves(psi, m, p):
 
 
 def tutorial(case):
-    """The cluster, the inputs, then each stage's two matrices, by loops that bring the qubits round"""
+    """The cluster state, the inputs, then each stage's two matrices, in loops that rotate the order
+    of the qubits"""
     n, first, matrices = case.n, [g for g in case.gates if g.column is None and g.weight is None], stages_of(case)
     cluster = phases_of(n, [g for g in first if g.name == "CZ"])[0] * np.float32(2 ** (-n / 2))
     obs = eigenvalues(n, case.observable)
 
     def value(weights, x):
         c, s = jnp.cos(x / 2), jnp.sin(x / 2)
-        psi = turn_groups(jnp.complex64(cluster), n, [c, -1j * s, -1j * s, c])
+        psi = apply_grouped(jnp.complex64(cluster), n, [c, -1j * s, -1j * s, c])
         for u, p, bits in zip(*matrices(weights), stages(n, case.stages)):
             m = len(bits)
             psi = on_pairs(psi, m, u)
-            psi = turn(psi, m, 1 + m % 2).reshape(-1)  # an odd number left its last in front
+            psi = rotate_axes(psi, m, 1 + m % 2).reshape(-1)  # with an odd number the last qubit is in front
             psi = on_pairs(psi, m, u)
             if m % 2 == 0:
-                psi = turn(psi, m, m - 1).reshape(-1)
+                psi = rotate_axes(psi, m, m - 1).reshape(-1)
             psi = on_halves(psi, m, p)
         return jnp.tensordot(obs, jnp.real(psi) ** 2 + jnp.imag(psi) ** 2, 1)
 
@@ -167,12 +172,12 @@ def tutorial(case):
 
 
 def value_of_one(case):
-    """The function (weights, x of one sample) -> the observable's value"""
+    """Returns f(weights, x of one sample), the observable's value"""
     return tutorial(case) if case.name.startswith("qcnn") else layered(case, False)
 
 
 def value_of(case):
-    """The same of all samples"""
+    """Returns f(weights, x of all samples)"""
     if case.n <= FEW:
         return lambda weights, x: layered(case, True)(weights, x.T)
     return jax.vmap(value_of_one(case), (None, 0))

@@ -1,14 +1,16 @@
-"""The tutorial's hybrid model without its state. Before the pool a qubit has met three others: the pair of its first convolution and the pair
-of its partner in the second. Such a strand of four is a mixture of four small states: its neighbours in the cluster are traced out, and as
-they are in |+> behind a CZ, each leaves Z or nothing on its end, evenly. The two qubits that meet in a pool come from strands that share
-nothing, so a read-out is a bilinear form of their two Bloch vectors."""
+"""The tutorial's hybrid model without its state vector. Before the pool a qubit has interacted with
+three others: its partner in the first convolution, and the pair that the second one couples. The
+reduced state of such a strand of four is a mixture of four small states: the neighbours in the
+cluster are traced out, and because they are in |+> before the CZ, each applies Z or nothing to its
+end with equal probability. The two qubits of a pool come from disjoint strands, so a read-out is a
+bilinear form of their two Bloch vectors."""
 import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-LEAST_QUBITS = 12  # below this two strands of a read-out are neighbours in the ring
+LEAST_QUBITS = 12  # with fewer, the two strands of a read-out are neighbours in the ring
 
 I2, X, Y, Z = np.eye(2), np.array([[0, 1], [1, 0]]), np.array([[0, -1j], [1j, 0]]), np.diag([1.0, -1])
 PAULI = {"X": X, "Y": Y, "Z": Z}
@@ -20,7 +22,8 @@ def kron(*factors):
 
 
 def unitary(gates, qubits, weights):
-    """The matrix of gates on one or two qubits, the first the most significant: rotations, and a CNOT from the first to the second"""
+    """Matrix of gates on one or two qubits, the first most significant: rotations, and a CNOT from
+    the first to the second"""
     u = jnp.eye(2 ** len(qubits), dtype=jnp.complex64)
     for g in gates:
         if g.name == "CNOT":
@@ -33,7 +36,8 @@ def unitary(gates, qubits, weights):
 
 
 def stages_of(case):
-    """The function from weights to each stage's two matrices: of a pair's convolution, and of a pool's source and sink"""
+    """Returns f(weights), each stage's two matrices: of a pair's convolution, and of a pool's
+    source and sink"""
     half = case.n // 2
     trained = [g for g in case.gates if g.column is None and g.name not in ("H", "CZ")]
     convolution = trained[:15]
@@ -47,8 +51,9 @@ def stages_of(case):
 
 
 def strands_of(n):
-    """(each strand's qubits, which of three unitaries it has): the middle two are the pair of its second convolution. An odd number leaves
-    the last qubit without a first one, and qubit 0 without a second one."""
+    """(qubits of each strand, index of its unitary): the middle two are the pair of the second
+    convolution. With an odd number the last qubit has no first convolution, and qubit 0 no second
+    one."""
     strands = [([q % n for q in range(a - 1, a + 3)], 0) for a in range(1, n - n % 2, 2)]
     if n % 2:
         strands[-1] = strands[-1][0], 1
@@ -56,24 +61,25 @@ def strands_of(n):
     return np.array([q for q, _ in strands]), np.array([k for _, k in strands])
 
 
-def ends_of():
-    """The four states of a strand before its inputs, with weight 1/4 each: H, a CZ between neighbours, Z or nothing on either end"""
+def strand_states():
+    """The four states of a strand before its inputs, with weight 1/4 each: H, CZ between
+    neighbours, Z or nothing on either end"""
     bits = np.array([[i >> 3 & 1, i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(16)])
     chain = (bits[:, :-1] * bits[:, 1:]).sum(1)
-    return np.array([(-1.0) ** (chain + s * bits[:, 0] + t * bits[:, 3]) for s in (0, 1) for t in (0, 1)]) / 8  # sqrt(1/4) of 1/4
+    return np.array([(-1.0) ** (chain + s * bits[:, 0] + t * bits[:, 3]) for s in (0, 1) for t in (0, 1)]) / 8  # 1/4, times sqrt(1/4)
 
 
 def value_of(case):
     n, half = case.n, case.n // 2
     strands, kinds = strands_of(n)
     matrices = stages_of(case)
-    start = ends_of().reshape(4, 2, 2, 2, 2).astype(np.complex64)
+    start = strand_states().reshape(4, 2, 2, 2, 2).astype(np.complex64)
     observable = np.kron(I2, Z).astype(np.complex64)
     sigma = np.array([I2, X, Y, Z], dtype=np.complex64)
     pairs = np.array([[np.kron(a, b) for b in sigma] for a in sigma], dtype=np.complex64) / 4
     direction = np.array(case.direction, dtype=np.float32)
     place = {q: (s, k) for s, (strand, kind) in enumerate(zip(strands, kinds)) for k, q in ((0, strand[1]), (1, strand[2]))
-             if not (kind == 2 and q)}  # of qubit 0's own strand that qubit alone
+             if not (kind == 2 and q)}  # from qubit 0's own strand only that qubit
     sources, sinks = (np.array([2 * place[q][0] + place[q][1] for q in part]) for part in (range(half), range(half, 2 * half)))
 
     def states(x):

@@ -1,4 +1,5 @@
-"""Keras' side of the MLP (mlp.py): compile and fit, in float64. Usage and what it prints: numpy_mlp.py's."""
+"""The MLP (mlp.py) in Keras: compile and fit, in float64. Usage and output are those of
+numpy_mlp.py."""
 import json
 import sys
 import time
@@ -15,15 +16,15 @@ tf.keras.backend.set_floatx("float64")
 class Epochs(tf.keras.callbacks.Callback):
     def __init__(self):
         super().__init__()
-        self.said = {"ns": [], "cpu_ns": [], "losses": []}
+        self.results = {"ns": [], "cpu_ns": [], "losses": []}
 
     def on_epoch_begin(self, epoch, logs=None):
         self.cpu, self.start = time.process_time_ns(), time.perf_counter_ns()
 
     def on_epoch_end(self, epoch, logs=None):
-        self.said["ns"].append(time.perf_counter_ns() - self.start)
-        self.said["cpu_ns"].append(time.process_time_ns() - self.cpu)
-        self.said["losses"].append(logs["loss"])
+        self.results["ns"].append(time.perf_counter_ns() - self.start)
+        self.results["cpu_ns"].append(time.process_time_ns() - self.cpu)
+        self.results["losses"].append(logs["loss"])
 
 
 data, start = np.load(folder + "/data.npz"), np.load(folder + "/weights.npz")
@@ -35,4 +36,4 @@ optimizer = {"sgd": tf.keras.optimizers.SGD, "adam": tf.keras.optimizers.Adam}[n
 model.compile(optimizer=optimizer, loss="categorical_crossentropy")
 times = Epochs()
 model.fit(x, y, batch_size=batch, epochs=epochs, shuffle=False, verbose=0, callbacks=[times])
-print(json.dumps(times.said))
+print(json.dumps(times.results))

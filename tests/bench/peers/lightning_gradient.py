@@ -1,6 +1,5 @@
-"""PennyLane Lightning's side, lightning.qubit or lightning.kokkos: expectation and adjoint Jacobian at device level, complex64, of tapes that
-are there already, one a sample.
-Usage: lightning_gradient.py DEVICE"""
+"""PennyLane Lightning (lightning.qubit or lightning.kokkos): expectation and adjoint Jacobian at
+device level, complex64, of prepared tapes, one per sample. Usage: lightning_gradient.py DEVICE"""
 import sys
 
 import numpy as np
@@ -20,7 +19,7 @@ def observable_of(case):
 
 
 def tape_of(case, x):
-    """(the tape, which weight with what factor each of its trainable numbers is)"""
+    """(tape, (weight, factor) of each of its trainable parameters)"""
     ops, trainable, of, n_numbers = [], [], [], 0
     for g in case.gates_for(x):
         if g.weight is None and g.column is None:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""qring and other programs in alternation: each does one repetition in turn, in processes that
-stay alive, so that disturbances of the machine affect all; a ratio is of two neighbours in one
-round. Results are compared first. Usage: measure.py, from the repository's root, after `run` has
-created the environments under build/peers; writes build/bench/peers.jsonl. LONG=1: also 22 and 23
-qubits. RUNS=n: at most n repetitions. ONLY=gradient, mlp, tutorial, noise or examples: only that
-part. CASES=WORD: only cases whose name and qubits (qaoa-2-20), or batch (mlp-sgd-128), begin with WORD."""
+"""Measures qring and other programs in alternation: each does one repetition in turn, in long-lived
+processes, so that disturbances of the machine affect all; a ratio is of two neighbouring runs in
+one round. Results are compared first. Usage: measure.py, from the repository's root, after `run`
+has created the environments under build/peers; writes build/bench/peers.jsonl. LONG=1: also 22 and
+23 qubits. RUNS=n: at most n repetitions. ONLY=gradient, mlp, tutorial, noise or examples: only that
+part. CASES=PREFIX: only cases whose name and qubits (qaoa-2-20), or batch (mlp-sgd-128), have this
+prefix."""
 import json
 import os
 import signal
@@ -26,9 +27,9 @@ WORK = "build/peers/work"
 PYTHON_ENV = {"TF_USE_LEGACY_KERAS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1",
               "OMP_PROC_BIND": "false", "JAX_PLATFORMS": "cpu"}
 HERE = "tests/bench/peers/"
-LEAST_MS = 50  # a repetition goes on for so long: then the first gradient's cold caches do not count
+LEAST_MS = 50  # minimum duration of a repetition, which makes the first gradient's cold caches negligible
 
-# who: the environment, what of it has a version, its program
+# peer: (environment, packages whose versions are recorded, program)
 PROGRAMS = {
     "tfq": ("tfq", ["tensorflow-quantum", "tensorflow", "tf_keras", "cirq-core"], ["tfq_gradient.py"]),
     "lightning": ("lightning", ["pennylane", "pennylane-lightning"], ["lightning_gradient.py", "lightning.qubit"]),
@@ -47,12 +48,15 @@ PROGRAMS = {
     "keras": ("tfq", ["tf_keras"], ["keras_mlp.py"]),
 }
 
-# How far a derivative may be from qring's: this part of the largest component. TFQ's read-outs have derivatives up to 7e-5 off (finite
-# differences of float32 gate matrices), the loss up to four times that, so that it is held to an absolute bound, and to a part that only
-# something else would miss.
+# Tolerance of a derivative, as a part of the largest component. TFQ's derivatives of read-outs are
+# off by up to 7e-5 (finite differences of float32 gate matrices), those of the loss by up to four
+# times that, so TFQ has an absolute bound, and a relative one that only a different computation
+# would exceed.
 PART, TFQ_ABSOLUTE, TFQ_PART = 1e-4, 3e-4, 0.02
-# Estimates are held to qring's exact method: the mean of so many may be off by so many standard errors, once in 2000 runs by Student's t. The
-# loss and gradient of an estimated read-out also have a bias of a third of a standard error at most: its variance, and covariance with the derivative
+# Estimates are compared with qring's exact method: the mean of ESTIMATES may be off by ERRORS
+# standard errors, exceeded once in 2000 runs by Student's t. Loss and gradient of an estimated
+# read-out also have a bias of at most a third of a standard error: the read-out's variance, and its
+# covariance with the derivative.
 ESTIMATES, ERRORS = 6, 8
 
 
@@ -61,7 +65,7 @@ def python_of(environment):
 
 
 def missing(environment):
-    """Why there is no such environment, as `run` has it from tests/venv; None where it is there"""
+    """Why the environment is missing (from tests/venv, by `run`), or None if it exists"""
     if os.path.exists("build/peers/%s/.installed" % environment):
         return None
     try:
@@ -72,7 +76,7 @@ def missing(environment):
 
 
 class Sides:
-    """The processes, started when first asked."""
+    """The measured processes, each started by its first request."""
 
     def __init__(self):
         cores = sorted(os.sched_getaffinity(0))
@@ -104,7 +108,8 @@ class Sides:
 
 
 def sides_of(who):
-    """(program, threads, engine) of each side of a case, qring's first; noiseless: the same circuit without noise"""
+    """(program, threads, engine) of each side of a case, qring first; noiseless: the same circuit
+    without noise"""
     sides = [("qring", 1, "")] + [(w, 1, "") for w in who if w in PROGRAMS]
     if "2" in who:
         sides += [("qring", 2, "")] + [("tfq", 2, "")] * ("tfq" in who)
@@ -117,7 +122,8 @@ def name_of(key):
 
 
 def disagree(key, mine, theirs):
-    """A sentence when two did not compute the same thing, or None. A peer may leave the head's derivatives out, and others as None."""
+    """Describes the difference of two results, or None if they agree. A peer may omit the head's
+    derivatives, and has None for others that it does not compute."""
     n = min(len(mine["gradient"]), len(theirs["gradient"]))
     largest = max(map(abs, mine["gradient"][:n]))
     off = max(abs(a - b) for a, b in zip(mine["gradient"], theirs["gradient"]) if b is not None)
@@ -131,7 +137,8 @@ def disagree(key, mine, theirs):
 
 
 def estimates_disagree(key, exact, ask):
-    """The same of estimates: of the loss, and of the gradient's part along the exact gradient"""
+    """The same for estimates: of the loss, and of the gradient's component along the exact
+    gradient"""
     results = []
     for _ in range(ESTIMATES):
         ask("run 0")
@@ -152,26 +159,27 @@ def exact_result(sides, path):
     return sides.ask(key, "result")
 
 
-def set_up(sides, out, about, everybody, path_of):
-    """What each says of itself; who cannot, fails, or computes something else has its line, and is left out. The first one that answers
-    is whom the others are held to; of estimates, qring's exact method."""
+def set_up(sides, out, about, keys, path_of):
+    """Returns {side: its reply to open}. A side that cannot compute the case, fails, or computes
+    something else is reported and left out. The reference is the first result; for estimates,
+    qring's exact method."""
     facts, first, estimated = {}, None, about["name"] in cases.ESTIMATED
     if estimated:
         first = exact_result(sides, path_of(("qring", 1, "exact")))
-    for key in everybody:
+    for key in keys:
         try:
-            said = sides.ask(key, "open " + path_of(key))
+            reply = sides.ask(key, "open " + path_of(key))
             result = sides.ask(key, "result")
             first = first or result
             if key[2] == "noiseless":
-                problem = None  # another circuit, which a case of its own compares
+                problem = None  # another circuit, which has its own case
             elif estimated:
                 problem = estimates_disagree(key, first, lambda request: sides.ask(key, request))
             else:
                 problem = disagree(key, first, result)
             if problem:
                 raise Failed(problem)
-            facts[key] = said
+            facts[key] = reply
         except cases.Cannot as e:
             out.skipped(dict(about, who=key[0]), str(e))
         except Failed as e:
@@ -180,7 +188,7 @@ def set_up(sides, out, about, everybody, path_of):
 
 
 def figures(facts, runs, batch):
-    """The keys of a line beyond the case and who it is; the last ones only qring has"""
+    """The keys of a line besides the case and the program; only qring has flops"""
     own = dict(lines.spread([r["ns"] / batch for r in runs]), cpu_ns=round(statistics.median(r["cpu_ns"] for r in runs) / batch))
     if "flops" not in facts:
         return dict(own, **facts)
@@ -189,8 +197,8 @@ def figures(facts, runs, batch):
 
 
 def rounds_of_two_cores(one, two):
-    """Rounds in which two threads had twice the multiply-adds of one. The two processors of a virtual machine may run on one core: that tells
-    nothing about two cores."""
+    """Rounds in which two threads had at least 1.8 times the multiply-adds of one. In the others
+    the two processors of a virtual machine ran on one core."""
     return [i for i, (a, b) in enumerate(zip(one, two)) if b["gflops_ceiling"] >= 1.8 * a["gflops_ceiling"]]
 
 
@@ -205,12 +213,12 @@ def gradient_case(sides, out, name, n, batch, times, who):
 
     written, about = set(), {"name": name, "n": n, "batch": batch}
     facts = set_up(sides, out, about, [k for k in sides_of(who) if k[0] not in out.absent], path_of)
-    everybody, runs = list(facts), {key: [] for key in facts}
+    keys, runs = list(facts), {key: [] for key in facts}
     for _ in range(times):
-        for key in everybody:
+        for key in keys:
             runs[key].append(sides.ask(key, "run %d" % LEAST_MS))
-    own = {key: figures(facts[key], runs[key], batch) for key in everybody}
-    for key in everybody:
+    own = {key: figures(facts[key], runs[key], batch) for key in keys}
+    for key in keys:
         out.measured("gradient", dict(about, who=name_of(key), threads=key[1], **own[key]))
 
     def ratio(ours, theirs, against, rounds=None, **more):
@@ -218,7 +226,7 @@ def gradient_case(sides, out, name, n, batch, times, who):
             both = [(runs[ours][i], runs[theirs][i]) for i in (range(times) if rounds is None else rounds)]
             out.ratio("gradient", dict(about, threads=ours[1], against=against, **more), *zip(*both), own[ours], own[theirs])
 
-    for key in everybody:
+    for key in keys:
         if key[0] != "qring":
             ratio(("qring", key[1], ""), key, name_of(key))
     one, two = ("qring", 1, ""), ("qring", 2, "")
@@ -233,22 +241,22 @@ def gradient_case(sides, out, name, n, batch, times, who):
 
 def versions(absent):
     ask = "import importlib.metadata as m, json, sys; print(json.dumps({p: m.version(p) for p in sys.argv[1:]}))"
-    said = [subprocess.run([python_of(environment), "-c", ask] + packages, check=True, stdout=subprocess.PIPE, text=True).stdout
-            for who, (environment, packages, _) in PROGRAMS.items() if who not in absent]
+    outputs = [subprocess.run([python_of(environment), "-c", ask] + packages, check=True, stdout=subprocess.PIPE, text=True).stdout
+               for who, (environment, packages, _) in PROGRAMS.items() if who not in absent]
     debian = ["dpkg-query", "-W", "-f", '{"${Package}": "${Version}"}\n', "openmpi-bin", "libgloo-dev"]
-    said.append(subprocess.run(debian, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout)  # those that are there
-    return {name: version for line in "".join(said).splitlines() for name, version in json.loads(line).items()}
+    outputs.append(subprocess.run(debian, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout)  # installed ones only
+    return {name: version for line in "".join(outputs).splitlines() for name, version in json.loads(line).items()}
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the processes that were started end too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # runs the finally blocks, which end the started processes
     only, limit, begin = os.environ.get("ONLY"), int(os.environ.get("RUNS", "1000")), os.environ.get("CASES", "")
     os.makedirs(WORK, exist_ok=True)
     absent = {who: why for who, why in ((who, missing(p[0])) for who, p in PROGRAMS.items()) if why}
     out = report.Report("build/bench/peers.jsonl", versions(absent), absent)
     sides = Sides()
     if len(sides.cores[2]) < 2:
-        out.problem("this machine lends one processor: two are needed")
+        out.problem("only one processor is available: two are needed")
     try:
         for name, n, batch, times, who in cases.CASES + (cases.LONG_CASES if os.environ.get("LONG") else []):
             if only not in (None, "gradient") or not ("%s-%d" % (name, n)).startswith(begin):
@@ -257,7 +265,7 @@ def main():
                 gradient_case(sides, out, name, n, batch, min(times, limit), who)
             except (Failed, cases.Cannot) as e:
                 out.problem("%s, %d qubits, batch %d: %s" % (name, n, batch, e))
-            sides.stop()  # a compiled program of 20 qubits may hold gigabytes
+            sides.stop()  # a compiled program of 20 qubits may use gigabytes
     finally:
         sides.stop()
     if only in (None, "mlp"):

@@ -1,5 +1,6 @@
-"""MindQuantum's side: complex64, its own expectation with gradient. Samples go through one encoder as a batch where each turns most qubits;
-where it turns one, a circuit a sample costs less: an encoder's derivatives are computed too."""
+"""MindQuantum: complex64, its own expectation with gradient. Samples are one batch of an encoder if
+each has inputs for most qubits; if each has one input, one circuit per sample is cheaper, because
+derivatives by the encoder are computed too."""
 import mindquantum as mq
 import numpy as np
 from mindquantum.core import gates
@@ -14,7 +15,7 @@ TURN = {"RX": gates.RX, "RY": gates.RY, "RZ": gates.RZ, "RXX": gates.Rxx, "RYY":
 
 
 def circuit_of(case, x):
-    """x None: inputs are an encoder's parameters"""
+    """x is None: inputs are the encoder's parameters"""
     c = Circuit()
     for g in case.gates if x is None else case.gates_for(x):
         if g.name == "H":

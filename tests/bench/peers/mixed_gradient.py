@@ -1,4 +1,5 @@
-"""PennyLane's default.mixed: density matrices, derivatives by autograd through all operations. Float64."""
+"""PennyLane's default.mixed: density matrices, float64, derivatives by autograd through all
+operations."""
 import pennylane as qml
 from pennylane import numpy as np
 

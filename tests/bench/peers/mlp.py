@@ -1,7 +1,9 @@
-"""Keras' MLP, 784-128-10 with relu and softmax and categorical cross-entropy, in float64: qring run beside NumPy with its BLAS and Keras, on
-one core and on two. A batch is one micro-batch, which both cores share. All train on the same samples in the same order from the same
-weights, and must have the same loss in the first epoch. A step is what an epoch takes, without the start, over its batches: of qring a
-longer run minus a shorter one, with all that it always writes (event files, a log of steps); the others write nothing."""
+"""Compares an MLP, 784-128-10 with relu, softmax and categorical cross-entropy in float64: qring
+run, NumPy with its BLAS, and Keras, on one core and on two. A batch is one micro-batch, which both
+cores share. All train on the same samples in the same order from the same weights, and must have
+the same loss in the first epoch. The time of a step is that of an epoch without start-up, divided
+by its batches: for qring the difference of a long and a short run, with all that it always writes
+(event files, a log of steps); the others write nothing."""
 import json
 import os
 import resource
@@ -13,22 +15,22 @@ import lines
 
 SAMPLES = 2048  # numpy_mlp.py's
 CASES = [(name, batch, threads) for name in ("sgd", "adam") for batch in (32, 128) for threads in (1, 2)]
-RATES = {"sgd": 2 ** -7, "adam": 2 ** -10}  # numbers of float32, in which Keras has them
+RATES = {"sgd": 2 ** -7, "adam": 2 ** -10}  # exact in float32, Keras' type for them
 MORE_STEPS = 640  # of qring's longer run; the shorter one is an epoch, whose loss is compared
-LOSS_TOLERANCE = 1e-6  # of the first epoch's mean loss: small differences grow from step to step
+LOSS_TOLERANCE = 1e-6  # of the first epoch's mean loss: small differences grow with each step
 RUN_S = 300
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def timed(command, environment, cores, log, limit_s=RUN_S):
-    """(nanoseconds, of processor time, what it said)"""
+    """(nanoseconds, nanoseconds of processor time, standard output)"""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter_ns()
     env = dict(os.environ, **environment, **{name: str(len(cores)) for name in THREADS})
     with open(log, "w") as err:
-        said = subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True, env=env,
-                              timeout=limit_s, preexec_fn=lambda: os.sched_setaffinity(0, cores)).stdout
+        output = subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True, env=env,
+                                timeout=limit_s, preexec_fn=lambda: os.sched_setaffinity(0, cores)).stdout
     took, after = time.perf_counter_ns() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return took, int((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9), said
+    return took, int((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9), output
 
 
 def write_job(folder, name, batch):
@@ -59,11 +61,11 @@ def qring(folder, job, batch, cores):
 
 
 def peer(command, folder, name, batch, cores, environment):
-    """The same of another program; its first epoch warms up."""
+    """The same for another program; its first epoch is a warm-up."""
     arguments = [folder, name, str(RATES[name]), str(batch), str(1 + MORE_STEPS * batch // SAMPLES), str(len(cores))]
-    said = json.loads(timed(command + arguments, environment, cores, folder + "/peer.log")[2].splitlines()[-1])
+    reply = json.loads(timed(command + arguments, environment, cores, folder + "/peer.log")[2].splitlines()[-1])
     steps = SAMPLES // batch
-    return {key: statistics.median(said[key][1:]) / steps for key in ("ns", "cpu_ns")}, said["losses"][0]
+    return {key: statistics.median(reply[key][1:]) / steps for key in ("ns", "cpu_ns")}, reply["losses"][0]
 
 
 def one_case(out, programs, folder, environment, case, runs, cores):
@@ -87,7 +89,8 @@ def one_case(out, programs, folder, environment, case, runs, cores):
 
 
 def compare(out, programs, work, environment, runs, cores, begin):
-    """programs: who -> its command. begin: only cases whose name and batch begin so. NumPy's makes the samples."""
+    """programs: peer -> its command. begin: prefix of name and batch. NumPy's program generates the
+    samples."""
     folder = work + "/mlp"
     chosen = [c for c in CASES if ("mlp-%s-%d" % c[:2]).startswith(begin)]
     if not chosen or "numpy" not in programs:

@@ -1,7 +1,6 @@
-"""The MLP (mlp.py) in NumPy: steps as an expert in NumPy would write them, in float64, with its
-BLAS. Usage: numpy_mlp.py FOLDER creates samples and weights there; numpy_mlp.py FOLDER sgd|adam
-RATE BATCH EPOCHS THREADS trains, and prints one line of JSON: nanoseconds of each epoch, of
-processor time, and mean losses."""
+"""The MLP (mlp.py) in idiomatic NumPy, in float64, with its BLAS. Usage: numpy_mlp.py FOLDER
+creates samples and weights there; numpy_mlp.py FOLDER sgd|adam RATE BATCH EPOCHS THREADS trains,
+and prints one line of JSON: nanoseconds and processor time of each epoch, and mean losses."""
 import json
 import sys
 import time
@@ -66,17 +65,17 @@ def train(folder, name, rate, batch, epochs):
     x, y = data["x"], np.eye(SIZES[2])[data["y"].astype(int)]
     weights = [start[layer] for layer in ("dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias")]
     optimizer = {"sgd": Sgd, "adam": Adam}[name](weights, rate)
-    said = {"ns": [], "cpu_ns": [], "losses": []}
+    results = {"ns": [], "cpu_ns": [], "losses": []}
     for _ in range(epochs):
         cpu, began, loss = time.process_time_ns(), time.perf_counter_ns(), 0
         for i in range(0, len(x), batch):
             part, gradients = loss_and_gradients(weights, x[i:i + batch], y[i:i + batch])
             optimizer.update(gradients)
             loss += part
-        said["ns"].append(time.perf_counter_ns() - began)
-        said["cpu_ns"].append(time.process_time_ns() - cpu)
-        said["losses"].append(loss / len(x))
-    print(json.dumps(said))
+        results["ns"].append(time.perf_counter_ns() - began)
+        results["cpu_ns"].append(time.process_time_ns() - cpu)
+        results["losses"].append(loss / len(x))
+    print(json.dumps(results))
 
 
 if len(sys.argv) == 2:

@@ -1,6 +1,7 @@
-"""qsim's quantum trajectories by qsimcirq, in single precision, by parameter shifts: expectation values averaged over trajectories, or one
-measurement of each. Translating a circuit in Python takes ten times as long as simulating it, and counts as compiling: there is a simulator
-for each execution, which keeps its translated circuit."""
+"""qsim's quantum trajectories (qsimcirq) in single precision, by parameter shifts: expectation
+values averaged over trajectories, or one measurement of each. Translating a circuit in Python takes
+ten times as long as simulating it and counts as compilation: each execution has its own simulator,
+which caches the translated circuit."""
 import cirq
 import numpy as np
 import qsimcirq
@@ -19,7 +20,7 @@ def gate_of(name, angle):
 
 
 def circuit_of(case, qubits, x, angles):
-    noise = cirq.MixedUnitaryChannel(cirq.mixture(cirq.depolarize(case.noise)))  # what cirq.depolarize computes again for each gate
+    noise = cirq.MixedUnitaryChannel(cirq.mixture(cirq.depolarize(case.noise)))  # computed once: cirq.depolarize would compute it for each gate
     operations, angles = [], iter(angles)
     for g in case.gates:
         angle = next(angles) if g.weight is not None else None if g.column is None else g.scale * x[g.column]
@@ -33,7 +34,7 @@ def circuit_of(case, qubits, x, angles):
 def open_case(folder):
     case = Case(folder)
     if case.name not in ESTIMATED:
-        raise Cannot("it has no density matrices")
+        raise Cannot("density matrices are not supported")
     hold_the_state(case)
     shifts, qubits = Shifts(case), cirq.LineQubit.range(case.n)
     observable = sum(c * cirq.PauliString(*[cirq.Z(qubits[q]) for q in of]) for c, of in case.observable)

@@ -1,5 +1,5 @@
-"""Qulacs' side: a circuit a sample that is there already, and its own backpropagation. The prediction needs a forward run of its own. It knows
-complex128 alone; its rotations turn the other way."""
+"""Qulacs: a prepared circuit per sample, and its own backpropagation. The prediction needs a
+separate forward run. Only complex128; rotations have the opposite sign."""
 from qulacs import GeneralQuantumOperator, ParametricQuantumCircuit, QuantumState
 
 from cases import Case, hold_the_state
@@ -9,7 +9,7 @@ PAULI = {"X": 1, "Y": 2, "Z": 3}
 
 
 def circuit_of(case, x):
-    """(the circuit, which weight with what factor each of its parameters is)"""
+    """(circuit, (weight, factor) of each of its parameters)"""
     c, of = ParametricQuantumCircuit(case.n), []
     fixed = {"H": c.add_H_gate, "CZ": c.add_CZ_gate, "CNOT": c.add_CNOT_gate}
     data = {"RX": c.add_RX_gate}

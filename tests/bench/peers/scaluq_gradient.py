@@ -1,11 +1,12 @@
-"""Scaluq's side: float32, a circuit a sample that is there already, and its own backpropagation from the final state."""
+"""Scaluq: float32, a prepared circuit per sample, and its own backpropagation from the final
+state."""
 from scaluq import Circuit, Operator, PauliOperator, StateVector, gate
 
 from cases import Case, hold_the_state
 from talk import serve
 
 F32 = {"precision": "f32"}
-HERE = dict(F32, space="host_serial")  # one thread; OpenMP on one is slower
+SERIAL = dict(F32, space="host_serial")  # one thread; OpenMP with one thread is slower
 FIXED = {"H": gate.H, "CZ": gate.CZ, "CNOT": gate.CX}
 DATA = {"RX": gate.RX}
 TURN = {"RX": gate.ParamRX, "RY": gate.ParamRY, "RZ": gate.ParamRZ}
@@ -30,13 +31,13 @@ def open_case(folder):
     case = Case(folder)
     hold_the_state(case)
     weights = {str(i): w for i, w in enumerate(case.weights)}
-    observable = Operator([PauliOperator(" ".join("%s %d" % pauli for pauli in word), c, **F32) for c, word in case.paulis], **HERE)
+    observable = Operator([PauliOperator(" ".join("%s %d" % pauli for pauli in word), c, **F32) for c, word in case.paulis], **SERIAL)
     circuits = [circuit_of(case, x) for x in case.x]
 
     def once():
         values, derivatives = [], []
         for circuit in circuits:
-            state = StateVector(case.n, **HERE)
+            state = StateVector(case.n, **SERIAL)
             circuit.update_quantum_state(state, params=weights)
             other = state.copy()
             observable.apply_to_state(other)

@@ -1,6 +1,7 @@
-"""TensorCircuit's side (tensorcircuit-ng), JAX below, complex64, all samples in one jitted value and gradient. A convolution of the
-tutorial's is one gate, and a pool is: hundreds of small ones take minutes to compile.
-Usage: tensorcircuit_gradient.py state, all amplitudes; or contraction, each term's own network, within its light cone."""
+"""TensorCircuit (tensorcircuit-ng) on JAX, complex64, all samples in one jitted value and gradient.
+A convolution of the tutorial is one gate, and so is a pool: hundreds of small gates take minutes to
+compile. Usage: tensorcircuit_gradient.py state: all amplitudes; contraction: a network per term,
+within its light cone."""
 import sys
 
 import numpy as np
@@ -16,7 +17,7 @@ tc.set_dtype("complex64")
 
 
 def circuit_of(case, matrices, weights, x):
-    """matrices: the tutorial's, of its convolutions and pools; else None"""
+    """matrices: those of the tutorial's convolutions and pools, or None"""
     c = tc.Circuit(case.n)
     for g in case.gates:
         if g.weight is None and g.column is None and (g.name != "CNOT" or not matrices):

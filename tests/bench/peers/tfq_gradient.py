@@ -1,5 +1,6 @@
-"""TensorFlow Quantum's side: loss and gradient of a batch through the tutorial's layers (AddCircuit, PQC, Dense), compiled by tf.function
-as Keras does it for a training step. The number of threads is that of the processors this process may use."""
+"""TensorFlow Quantum: loss and gradient of a batch through the tutorial's layers (AddCircuit, PQC,
+Dense), compiled by tf.function as in Keras' training step. Uses as many threads as the process has
+processors."""
 import cirq
 import numpy as np
 import tensorflow as tf
@@ -15,14 +16,14 @@ def head_of(case):
 
 
 def noisy(noise, circuit):
-    """With depolarizing noise after each gate"""
+    """Adds depolarizing noise after each gate"""
     if not noise:
         return circuit
     return cirq.Circuit(op for gate in circuit.all_operations() for op in [gate, *cirq.depolarize(noise).on_each(gate.qubits)])
 
 
 def numbered_of(pqc):
-    """Which symbol of TFQ's, which sorts their names, each weight of ours is"""
+    """Index of TFQ's symbol, which are sorted by name, for each weight in the order of numbers"""
     names = [str(s) for s in pqc.symbols]
     return sorted(range(len(names)), key=lambda i: int(names[i].removeprefix("qconv")))
 

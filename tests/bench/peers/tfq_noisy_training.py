@@ -1,8 +1,10 @@
-"""The tutorial's hybrid model with depolarizing noise after each gate, trained by TensorFlow Quantum's NoisyPQC: Adam, all samples in each
-step. Job, samples, initial weights and the weights to evaluate are those that noisy_training.py wrote.
-Usage: tfq_noisy_training.py FOLDER STEPS REPETITIONS EVALUATIONS NAME.safetensors... Prints one line of JSON: losses and seconds of the
-steps, the final weights, seconds of steps without noise, and means and standard errors of the read-outs of all samples at the final weights
-("tfq") and at those of each file, from so many evaluations of ten times the repetitions."""
+"""The tutorial's hybrid model with depolarizing noise after each gate, trained by TensorFlow
+Quantum's NoisyPQC: Adam, all samples in each step. noisy_training.py writes job, samples, initial
+weights and the weights to evaluate. Usage: tfq_noisy_training.py FOLDER STEPS REPETITIONS
+EVALUATIONS NAME.safetensors... Prints one line of JSON: losses and seconds of the steps, the final
+weights, seconds of steps without noise, and means and standard errors of the read-outs of all
+samples at the final weights ("tfq") and at those of each file, from EVALUATIONS evaluations with
+ten times the repetitions."""
 import csv
 import json
 import sys

@@ -1,5 +1,5 @@
-"""The circuits of TFQ's QCNN tutorial as its own code builds them, gate for gate and moment for moment, for any number of qubits; a clock
-for its epochs."""
+"""The circuits of TFQ's QCNN tutorial, with the same gates and moments, for any number of qubits; a
+Keras callback that times epochs."""
 import time
 
 import cirq
@@ -35,7 +35,7 @@ def two_qubit_pool(source, sink, s):
 
 
 def stage(k, bits, variant):
-    """Stage number k on these qubits, of which the first half is pooled away"""
+    """Stage k on these qubits; it pools the first half into the second"""
     s = sympy.symbols("qconv%d:%d" % (21 * k, 21 * k + 21))
     c = cirq.Circuit()
     for a, b in zip(bits[0::2], bits[1::2]):

@@ -1,7 +1,8 @@
-"""The tutorial as TensorFlow Quantum trains it: its hybrid model, 112 + 48 samples, batches of 64, Adam, mean squared error. Samples, their
-order and the initial weights are those of tests/golden, so that the result can be compared. Neither TensorBoard nor the profiler is on.
-Usage: tfq_tutorial.py EPOCHS WEIGHTS.h5. With TF_CONFIG it is one of several workers, and the first one saves. Prints one line of JSON
-when the weights are on disk: seconds of each epoch, the last validation loss."""
+"""The tutorial trained by TensorFlow Quantum: its hybrid model, 112 + 48 samples, batches of 64,
+Adam, mean squared error. Samples, their order and the initial weights are those of tests/golden, so
+that the result can be compared. TensorBoard and the profiler are off. Usage: tfq_tutorial.py EPOCHS
+WEIGHTS.h5. With TF_CONFIG it is one of several workers, and the first one saves. Prints one line of
+JSON when the weights are on disk: seconds of each epoch, the last validation loss."""
 import json
 import os
 import sys
@@ -10,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 distributed = "TF_CONFIG" in os.environ
-strategy = tf.distribute.MultiWorkerMirroredStrategy() if distributed else tf.distribute.get_strategy()  # before TFQ makes its operations
+strategy = tf.distribute.MultiWorkerMirroredStrategy() if distributed else tf.distribute.get_strategy()  # must precede TFQ's operations
 
 import cirq
 import tensorflow_quantum as tfq

@@ -1,6 +1,7 @@
-"""The tutorial, 50 epochs from program start to weights on disk: qring run beside TensorFlow Quantum's Keras model, alone and with two
-workers. Both train on the same samples in the same order from the same weights, and must end at the same validation loss. qring writes what
-it always writes (event files, checkpoints, a log of steps); TFQ nothing but the weights."""
+"""Compares the tutorial, 50 epochs from program start to weights on disk: qring run and TensorFlow
+Quantum's Keras model, with one worker and two. Both train on the same samples in the same order
+from the same weights, and must reach the same validation loss. qring writes all that it always
+writes (event files, checkpoints, a log of steps); TFQ only the weights."""
 import json
 import os
 import selectors
@@ -14,9 +15,9 @@ import lines
 
 EPOCHS, MORE_EPOCHS = 50, 1050
 QRING_TIMES = 7      # runs of qring in each round, whose median counts: they are short
-WEIGHTS_S = 600      # until the weights are on disk: a quiet machine takes TFQ half a minute
-LINGER_S = 30        # then its workers may take so long to end
-LOSS_TOLERANCE = 1e-3  # of the validation loss, TFQ being off by some 1e-4
+WEIGHTS_S = 600      # timeout until the weights are on disk: TFQ takes half a minute on an idle machine
+LINGER_S = 30        # timeout for the exit of TFQ's workers afterwards
+LOSS_TOLERANCE = 1e-3  # of the validation loss: TFQ is off by about 1e-4
 
 
 def job(work):
@@ -53,16 +54,16 @@ def free_ports(n):
 
 
 def first_line(process, log):
-    """What the first worker says when its weights are on disk"""
+    """Output of the first worker when the weights are on disk"""
     with selectors.DefaultSelector() as waiting:
         waiting.register(process.stdout, selectors.EVENT_READ)
         if not waiting.select(WEIGHTS_S):
-            raise RuntimeError("TFQ has written no weights in %d s" % WEIGHTS_S)
-    said = process.stdout.readline()
-    if not said:
+            raise RuntimeError("TFQ wrote no weights in %d s" % WEIGHTS_S)
+    line = process.stdout.readline()
+    if not line:
         with open(log) as f:
-            raise RuntimeError("TFQ ended without weights: " + f.read()[-400:].strip())
-    return json.loads(said)
+            raise RuntimeError("TFQ exited without weights: " + f.read()[-400:].strip())
+    return json.loads(line)
 
 
 def tfq(python, folder, workers, environment):
@@ -80,7 +81,7 @@ def tfq(python, folder, workers, environment):
             with open("%s/tfq-%d-%d.log" % (folder, workers, i), "w") as log:
                 processes.append(subprocess.Popen([python, "tests/bench/peers/tfq_tutorial.py", str(EPOCHS), weights], env=env,
                                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log))
-        said = first_line(processes[0], "%s/tfq-%d-0.log" % (folder, workers))
+        reply = first_line(processes[0], "%s/tfq-%d-0.log" % (folder, workers))
         took, deadline = time.perf_counter_ns() - start, time.monotonic() + LINGER_S
         for p in processes:
             try:
@@ -94,8 +95,8 @@ def tfq(python, folder, workers, environment):
             p.wait()
             p.stdout.close()
     if not os.path.exists(weights):
-        raise RuntimeError("TFQ said that its weights were in %s, and they are not" % weights)
-    return took, said["epochs"], said["val_loss"]
+        raise RuntimeError("TFQ reported weights in %s, but there is no such file" % weights)
+    return took, reply["epochs"], reply["val_loss"]
 
 
 def check(ours, theirs):

@@ -1,5 +1,6 @@
-"""Romero's quantum autoencoder: hydrogen's ground states at many distances, an encoder of RY and CNOT between all (Qiskit's RealAmplitudes),
-and how probable 1 is on each of the three qubits that shall be 0."""
+"""Romero's quantum autoencoder: ground states of hydrogen at many distances, an encoder of RY and
+CNOT between all qubits (Qiskit's RealAmplitudes); the outputs are the probabilities of 1 on the
+three trash qubits."""
 import pennylane as qml
 
 

@@ -1,4 +1,4 @@
-"""deploy/jobs/examples/barren-plateaus.json: all its copies at once, as a batch of angles, in JAX alone."""
+"""deploy/jobs/examples/barren-plateaus.json in JAX: all copies as one batch of angles."""
 import math
 
 QUBITS, LAYERS = 6, 80
@@ -6,7 +6,7 @@ AXES = [[(i ** 3 + 5 * i * d + 3 * d * d) % 17 % 3 for i in range(QUBITS)] for d
 
 
 def energies_of(case):
-    """A layer is compiled once, and scanned over"""
+    """Returns f(angles); one compiled layer is scanned over"""
     np, lax = case.numpy, case.jax.lax
     number = {"float32": np.complex64, "float64": np.complex128}[case.dtype]
     one = np.eye(2, dtype=number)

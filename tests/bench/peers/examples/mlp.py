@@ -1,16 +1,18 @@
-"""deploy/jobs/examples/mlp.json in NumPy and in Keras. The compared run, in float64, drops the units that qring drops: its numbers follow from
-seed, step, sample and unit (lib/exact/random.h). The timed one, in float32, draws by itself."""
+"""deploy/jobs/examples/mlp.json in NumPy and in Keras. The run for comparison, in float64, drops
+the same units as qring, whose random numbers follow from seed, step, sample and unit
+(lib/exact/random.h). The timed run, in float32, draws its own."""
 import time
 
 import numpy as np
 
 TENSORS = ("dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias")
-DROPOUT, DENSE_RATE, UNITS, CLASSES = 9, 0.2, 32, 10  # DROPOUT: the purpose of the numbers
+DROPOUT, DENSE_RATE, UNITS, CLASSES = 9, 0.2, 32, 10  # DROPOUT: the counter for this purpose
 FACTOR = 0.1111111111111111
 
 
 def random64(seed, a, b):
-    """Philox4x32-10's draws for the key seed and counters (DROPOUT, a, b), arrays of one shape"""
+    """Random numbers of Philox4x32-10 with key `seed` and counters (DROPOUT, a, b), arrays of one
+    shape"""
     seed, a, b = np.broadcast_arrays(*(np.asarray(v, np.uint64) for v in (seed, a, b)))
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     k0, k1 = seed & low, seed >> half
@@ -23,7 +25,7 @@ def random64(seed, a, b):
 
 
 class Factors:
-    """What each unit of a batch is multiplied by: 0, or 1 / (1 - rate)"""
+    """Dropout factors of the units of a batch: 0 or 1 / (1 - rate)"""
 
     def __init__(self, case, layer):
         self.seed, self.layer, self.dtype = case.job["seed"], layer, case.dtype
@@ -39,7 +41,7 @@ class Factors:
 
 
 class Numpy:
-    """Adam's steps as who knows NumPy would write them"""
+    """Steps of Adam in idiomatic NumPy"""
 
     def __init__(self, case):
         about = case.job["train"]["optimizer"]
@@ -76,8 +78,9 @@ class Numpy:
 
 
 class Keras:
-    """train_on_batch of a compiled model; the compared one multiplies by factors that come in, the timed one has Keras' dropout. Constants are
-    NumPy's: Keras rounds Python's to float32 on their way to float64."""
+    """train_on_batch of a compiled model. The run for comparison takes dropout factors as an input,
+    the timed one uses Keras' dropout. Constants are NumPy scalars: Keras would round Python floats
+    to float32."""
 
     def __init__(self, case):
         import tensorflow as tf
@@ -105,24 +108,24 @@ def train(case, who):
     program, factors = {"numpy": Numpy, "keras": Keras}[who](case), Factors(case, 2)
     one_hot = np.eye(CLASSES, dtype=case.dtype)
     x, y = case.x.astype(case.dtype), one_hot[case.y[:, 0].astype(int)]
-    starts, said, seen = range(0, len(x), case.batch), {"losses": [], "ns": [], "cpu_ns": []}, set()
-    while len(said["losses"]) < min(case.steps, case.epochs * len(starts)):
-        number = len(said["losses"])
+    starts, reply, seen = range(0, len(x), case.batch), {"losses": [], "ns": [], "cpu_ns": []}, set()
+    while len(reply["losses"]) < min(case.steps, case.epochs * len(starts)):
+        number = len(reply["losses"])
         at = starts[number % len(starts)]
         part = slice(at, min(at + case.batch, len(x)))
         dropped = None if who == "keras" and case.dtype == "float32" else factors.draw(number, np.arange(part.start, part.stop))
         cpu, began = time.process_time_ns(), time.perf_counter_ns()
-        said["losses"].append(program.step(x[part], y[part], dropped))
+        reply["losses"].append(program.step(x[part], y[part], dropped))
         if part.stop - part.start in seen:
-            said["ns"].append(time.perf_counter_ns() - began)
-            said["cpu_ns"].append(time.process_time_ns() - cpu)
+            reply["ns"].append(time.perf_counter_ns() - began)
+            reply["cpu_ns"].append(time.process_time_ns() - cpu)
         seen.add(part.stop - part.start)
     held, held_x = case.held_y[:, 0].astype(int), case.held_x.astype(case.dtype)
     program.probabilities(held_x)
     cpu, began = time.process_time_ns(), time.perf_counter_ns()
     p = program.probabilities(held_x)
-    said["held_ns"], said["held_cpu_ns"] = time.perf_counter_ns() - began, time.process_time_ns() - cpu
-    if len(said["losses"]) == case.epochs * len(starts):
-        said["loss"] = float(-np.log(p[np.arange(len(held)), held]).mean())
-        said["metrics"] = {"accuracy": float((p.argmax(1) == held).mean())}
-    return dict(said, steps=len(starts))
+    reply["held_ns"], reply["held_cpu_ns"] = time.perf_counter_ns() - began, time.process_time_ns() - cpu
+    if len(reply["losses"]) == case.epochs * len(starts):
+        reply["loss"] = float(-np.log(p[np.arange(len(held)), held]).mean())
+        reply["metrics"] = {"accuracy": float((p.argmax(1) == held).mean())}
+    return dict(reply, steps=len(starts))

@@ -5,8 +5,9 @@ PIXELS = 16
 
 
 def by_hand(case):
-    """JAX without a simulator, for who sees that a pixel's qubit meets the read-out alone: the read-out begins in |->, of which XX makes a
-    rotation of the qubit, and X of the read-out behind the ZZ is a product over qubits."""
+    """JAX without a simulator: each pixel's qubit interacts with the read-out only. The read-out
+    starts in |->, so XX is a rotation of the pixel's qubit, and X of the read-out after the ZZ is a
+    product over the pixels."""
     np = case.numpy
 
     def outputs(weights, x):

@@ -1,5 +1,6 @@
-"""PennyLane's tutorial "Data-reuploading classifier": one qubit, a Rot by the point and a Rot by weights in each layer. Its cost is the square
-of 1 - fidelity with the label's state, which is (p - y)^2 of p = <0|rho|0> and labels 1, 0."""
+"""PennyLane's tutorial "Data-reuploading classifier": one qubit, in each layer a Rot by the point
+and a Rot by weights. Its cost is the square of 1 - fidelity with the label's state, equal to (p -
+y)^2 with p = <0|rho|0> and labels 1, 0."""
 import pennylane as qml
 
 

@@ -1,5 +1,5 @@
-"""PennyLane's tutorials "Turning quantum nodes into Keras/Torch layers": dense, angle embedding with basic entangler layers, dense with
-softmax."""
+"""PennyLane's tutorials "Turning quantum nodes into Keras/Torch layers": dense, angle embedding
+with basic entangler layers, dense with softmax."""
 import pennylane as qml
 
 

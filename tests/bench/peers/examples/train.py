@@ -1,14 +1,15 @@
-"""The peers' side of an example (../examples.py): PennyLane's default.qubit and lightning.qubit with JAX, a step compiled once; or JAX alone.
-Usage: train.py WHO FOLDER NAME float32|float64 STEPS trains FOLDER/NAME.json from FOLDER/NAME.safetensors, so many steps at most, and prints
-one line of JSON: the loss of each step, its nanoseconds and processor time (none of a step that compiled), steps an epoch, what a look at
-the samples held out takes (not of lightning.qubit), and after the last step loss and metrics of these, or of all samples.
+"""Trains an example (../examples.py) in a peer: PennyLane's default.qubit or lightning.qubit with JAX, a compiled step; or
+JAX alone. Usage: train.py PEER FOLDER NAME float32|float64 STEPS trains FOLDER/NAME.json from
+FOLDER/NAME.safetensors for at most STEPS steps and prints one line of JSON: the loss of each step, its nanoseconds and
+processor time (without steps that compile), steps per epoch, the time of one validation (not of lightning.qubit), and
+after the last step the loss and metrics of the validation samples, or of all samples.
 
-NAME.py beside this file has one of these:
+NAME.py in this folder defines one of these:
 
 model(case)       returns f(weights, x), the model's outputs: weights is a dict by qring's names ("pqc/parameters", "dense/kernel" ...), each
                   an array of its shape, parameters of a circuit by number ("w2" before "w10", so strongly-entangling's may be reshaped to
-                  layers, qubits, 3); x is samples x columns (no columns without data); outputs are samples x outputs, behind the last
-                  activation. A circuit takes the whole batch: x[:, 0] as an angle is one angle a sample.
+                  layers, qubits, 3); x is samples x columns (no columns without data); outputs are samples x outputs, after the last
+                  activation. A circuit takes the whole batch: x[:, 0] as an angle is one angle per sample.
                       def model(case):
                           @case.circuit(4)
                           def circuit(w, x):
@@ -18,7 +19,7 @@ model(case)       returns f(weights, x), the model's outputs: weights is a dict 
 
                           return lambda weights, x: circuit(weights["pqc/parameters"].reshape(2, 4, 3), x)[:, None]
 
-train(case, who)  for a peer that is neither, named in ../examples.py's PEERS: trains by itself, and returns that line's dict.
+train(case, who)  for other peers, named in PEERS of ../examples.py: trains, and returns the dict of that line.
 
 case has who, name, dtype, job (the job file's object), tensors (name -> array), trainable (names), x, y (training samples in their order),
 held_x, held_y, steps, batch, epochs; circuit(qubits), a decorator that makes a function a QNode on the peer's device; and numpy, which is
@@ -43,7 +44,7 @@ def read_safetensors(path, np):
 
 
 def read_data(folder, about, np):
-    """(x, y) of all samples; y is samples x outputs, or None"""
+    """(x, y) of all samples; y is samples x outputs or None"""
     if about["source"] == "none":
         return np.zeros((1, 0)), None
     path = os.path.join(folder, about["url"])
@@ -62,7 +63,7 @@ def read_data(folder, about, np):
 
 
 def layers_of(model):
-    """The names of each layer's tensors"""
+    """(layer, names of its tensors) for each layer"""
     counts = {"pqc": 0, "dense": 0}
     for layer in model:
         kind = {"quantum": "pqc", "dense": "dense"}.get(layer["layer"])
@@ -115,7 +116,8 @@ def option(job, name, default):
 
 
 def loss_of(job, np):
-    """f(outputs, labels), the mean over samples; labels are None of an expectation, and one-hot of several classes"""
+    """f(outputs, labels), the mean over samples; labels are None for an expectation, one-hot for
+    several classes"""
     loss = job["train"].get("loss", "mse")
     name = loss["name"] if isinstance(loss, dict) else loss
     if name == "expectation":
@@ -129,7 +131,7 @@ def loss_of(job, np):
 
 
 def metric(name, job, p, y, np):
-    """deploy/jobs/README.md's, of NumPy arrays"""
+    """A metric of deploy/jobs/README.md, for NumPy arrays"""
     loss = job["train"].get("loss", "mse")
     loss = loss["name"] if isinstance(loss, dict) else loss
     if name == "binary_accuracy":
@@ -151,7 +153,8 @@ def labels_for(job, y, outputs, np):
 
 
 def rule_of(job, np):
-    """Keras' update of one tensor: f(weight, gradient, state, step from 1) -> (weight, state); a state is two tensors, 0 at first"""
+    """Keras' update of one tensor: f(weight, gradient, state, step from 1) -> (weight, state); a
+    state is two tensors, initially 0"""
     about = dict(job["train"].get("optimizer", {"name": "adam"}))
     name = about.pop("name")
     rate = about.pop("learning_rate", {"sgd": 0.01}.get(name, 0.001))
@@ -177,7 +180,7 @@ def held_out(case, outputs, weights):
 
 
 def fit(case, model):
-    """Trains f(weights, x) by JAX."""
+    """Trains f(weights, x) with JAX."""
     import numpy
     np, job = case.numpy, case.job
     outputs, loss, rule = case.jax.jit(model), loss_of(job, np), rule_of(job, np)
@@ -194,7 +197,7 @@ def fit(case, model):
         new = {n: rule(weights[n], gradients[n], states[n], number) for n in weights}
         return value, {n: w for n, (w, _) in new.items()}, {n: s for n, (_, s) in new.items()}
 
-    said, seen, number = {"losses": [], "ns": [], "cpu_ns": []}, set(), 0
+    reply, seen, number = {"losses": [], "ns": [], "cpu_ns": []}, set(), 0
     parts = [slice(i, i + case.batch) for i in range(0, len(case.x), case.batch)]
     batches = [(np.asarray(case.x[p], case.dtype), None if y is None else np.asarray(y[p], case.dtype)) for p in parts]
     while number < min(case.steps, case.epochs * len(parts)):
@@ -202,38 +205,38 @@ def fit(case, model):
         number += 1
         cpu, began = time.process_time_ns(), time.perf_counter_ns()
         value, weights, states = step(weights, states, x, labels, np.asarray(number, case.dtype))
-        said["losses"].append(float(value))
+        reply["losses"].append(float(value))
         if len(x) in seen:
-            said["ns"].append(time.perf_counter_ns() - began)
-            said["cpu_ns"].append(time.process_time_ns() - cpu)
+            reply["ns"].append(time.perf_counter_ns() - began)
+            reply["cpu_ns"].append(time.process_time_ns() - cpu)
         seen.add(len(x))
     held, held_loss = labels_for(job, case.held_y, width, numpy), loss_of(job, numpy)
-    if case.validates and case.who != "lightning.qubit":  # which would compile a circuit for each sample
+    if case.validates and case.who != "lightning.qubit":  # lightning.qubit would compile a circuit for each sample
         for _ in range(2):  # the first time compiles
             cpu, began = time.process_time_ns(), time.perf_counter_ns()
             held_loss(held_out(case, outputs, {**frozen, **weights}), held)
-        said["held_ns"], said["held_cpu_ns"] = time.perf_counter_ns() - began, time.process_time_ns() - cpu
+        reply["held_ns"], reply["held_cpu_ns"] = time.perf_counter_ns() - began, time.process_time_ns() - cpu
     if number == case.epochs * len(parts):  # the whole training
         p = held_out(case, outputs, {**frozen, **weights})
-        said["loss"] = float(held_loss(p, held))
-        said["metrics"] = {m: metric(m, job, p, held, numpy) for m in job["train"].get("metrics", [])}
-    return dict(said, steps=len(parts))
+        reply["loss"] = float(held_loss(p, held))
+        reply["metrics"] = {m: metric(m, job, p, held, numpy) for m in job["train"].get("metrics", [])}
+    return dict(reply, steps=len(parts))
 
 
 def main():
     who, folder, name, dtype, steps = *sys.argv[1:5], int(sys.argv[5])
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print goes to stderr
+    os.dup2(2, 1)  # libraries' output goes to stderr
     spec = importlib.util.spec_from_file_location("example", "%s/%s.py" % (HERE, name))
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     case = Case(who, folder, name, dtype, steps)
     if who in ("default.qubit", "lightning.qubit", "jax"):
         case.use_jax()
-        said = fit(case, example.model(case))
+        reply = fit(case, example.model(case))
     else:
-        said = example.train(case, who)
-    print(json.dumps(said), file=out)
+        reply = example.train(case, who)
+    print(json.dumps(reply), file=out)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The classical network that transfer-learning begins with."""
+"""The classical network whose features transfer-learning uses."""
 
 
 def model(case):

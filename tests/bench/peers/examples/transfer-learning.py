@@ -1,5 +1,6 @@
-"""PennyLane's tutorial "Quantum transfer learning": a trained network's features, and its dressed quantum circuit instead of the last layer:
-dense to four, tanh times pi / 2, H and RY of them, six layers of CNOTs and RY, four read-outs, dense to two."""
+"""PennyLane's tutorial "Quantum transfer learning": a trained network's features, and a dressed
+quantum circuit instead of the last layer: dense to four, tanh times pi / 2, H and RY, six layers of
+CNOTs and RY, four read-outs, dense to two."""
 import pennylane as qml
 
 

@@ -1,5 +1,6 @@
-"""PennyLane's tutorial of that name, the parity of four bits: basis embedding, two layers of Rot and a ring of CNOT, and a bias. The dense
-layer has a factor beside its bias, which the tutorial does without."""
+"""PennyLane's tutorial "Variational classifier", the parity of four bits: basis embedding, two
+layers of Rot and a ring of CNOT, and a bias. The dense layer has a factor besides the bias, which
+the tutorial does not have."""
 import pennylane as qml
 
 
@@ -7,7 +8,7 @@ def model(case):
     @case.circuit(4)
     def circuit(weights, x):
         for q in range(4):
-            qml.RX(case.numpy.pi * x[:, q], wires=q)  # BasisEmbedding takes one word, not a batch; a bit's phase does not count
+            qml.RX(case.numpy.pi * x[:, q], wires=q)  # BasisEmbedding takes no batch; the phase of RX does not matter
         for layer in weights:
             for q in range(4):
                 qml.Rot(*layer[q], wires=q)
