@@ -1,4 +1,5 @@
-"""The picture: time of one gradient against qubits, both logarithmic, as SVG. Lines in, text out."""
+"""Draws the time of one gradient (logarithmic) against qubits, from lines of lines.py, as SVG
+text."""
 import math
 from html import escape
 
@@ -29,14 +30,15 @@ def y_of(ns): return BOTTOM - (math.log10(ns * 1e-9) - DECADES[0]) / (DECADES[1]
 
 
 def gradients(lines):
-    """(who, threads, engine) -> {n: line}: the pure model by the fastest table, at 8 qubits a batch of 64."""
+    """(who, threads, engine) -> {n: line}: the pure model with the fastest table; at 8 qubits a
+    batch of 64."""
     got = {}
     best = {}
     for l in lines:
         if l["bench"] != "gradient" or l["name"] != "qcnn-pure" or (l["n"] == 8 and l["batch"] != 64): continue
         key = l["who"], l["threads"], l.get("engine") if l["who"] == "qring" else None
         at = key + (l["n"],)
-        rank = -l.get("part", 1), l["ns"]  # the whole before a part, then the fastest table
+        rank = -l.get("part", 1), l["ns"]  # all of the work before a part of it, then the fastest table
         if at in best and best[at] < rank: continue
         best[at] = rank
         got.setdefault(key, {})[l["n"]] = l
@@ -44,8 +46,8 @@ def gradients(lines):
 
 
 def limits(lines, got):
-    """What the streaming engine's multiply-adds, and the other one's memory traffic, would take at what the machine gives:
-    (label, threads) -> {n: ns}."""
+    """Lower bounds from the machine's rates, (label, threads) -> {n: ns}: of the streaming engine's
+    multiply-adds, and of the state vector engine's memory traffic."""
     ceiling = [l for l in lines if l["bench"] == "ceiling"]
     out = {}
     for threads in 1, 2:
@@ -56,7 +58,7 @@ def limits(lines, got):
     rates = {l["name"]: (l["bytes"], l["gb_per_s_best"]) for l in ceiling if "triad-" in l["name"] and l["threads"] == 1}
     whole = got.get(("qring", 1, "statevector"), {})
     if len(rates) == 4 and whole:
-        def rate(n):  # of the level that holds two vectors; triad took half of L1 and L2, a quarter of L3
+        def rate(n):  # of the cache level that holds two vectors; triad uses half of L1 and L2, a quarter of L3
             state = 2 * 8 * 2 ** n
             for level, share in ("l1", 2), ("l2", 2), ("l3", 4):
                 if state <= rates["triad-" + level][0] * share: return rates["triad-" + level][1]
@@ -130,7 +132,7 @@ def draw(lines):
         entry(label, colour, dashes, kind, 2.4)
     y += 14
     if limit:
-        out.append(text(edge, y, "What the machine allows", 14.5, more=' font-weight="bold"'))
+        out.append(text(edge, y, "Limits of the machine", 14.5, more=' font-weight="bold"'))
         y += 26
     for label, threads in limit: entry(label, *style(threads), "", 1.6)
     if hollow:
