@@ -1,5 +1,6 @@
-"""Asks a Kubernetes API server about manifests: api.py HOST:PORT TOKEN DEFINITIONS FILE...; api.py HOST:PORT TOKEN ask METHOD PATH prints
-an object's data, or the status that is no 200. Kinds of operators are known by their definitions in the folder DEFINITIONS."""
+"""Applies manifests to a Kubernetes API server: api.py HOST:PORT TOKEN DEFINITIONS FILE... The
+folder DEFINITIONS has the CustomResourceDefinitions of operators' kinds. api.py HOST:PORT TOKEN ask
+METHOD PATH prints an object's data, or a status other than 200."""
 import copy
 import glob
 import json
@@ -12,7 +13,7 @@ import urllib.request
 import yaml
 
 PLURAL = {"NetworkPolicy": "networkpolicies"}
-of_cluster = set()  # kinds without a namespace
+cluster_wide = set()  # kinds without a namespace
 server, token = sys.argv[1:3]
 passed = failed = 0
 
@@ -25,7 +26,8 @@ def check(what, fact, more=""):
 
 
 def ask(method, path, body=None):
-    """Status and text. The certificate is the server's own, of this run; the server is on loopback."""
+    """Returns status and text. The certificate is not verified: the server, on loopback, generates
+    it for each run."""
     request = urllib.request.Request("https://%s%s" % (server, path), method=method, data=body and json.dumps(body).encode())
     request.add_header("Authorization", "Bearer " + token)
     request.add_header("Content-Type", "application/apply-patch+yaml")
@@ -41,7 +43,7 @@ def path_of(d):
     if d["kind"] == "CustomResourceDefinition":
         return "/apis/%s/customresourcedefinitions/%s" % (d["apiVersion"], d["metadata"]["name"])
     group = "/api/v1" if d["apiVersion"] == "v1" else "/apis/" + d["apiVersion"]
-    place = group if d["kind"] in of_cluster else group + "/namespaces/default"
+    place = group if d["kind"] in cluster_wide else group + "/namespaces/default"
     return "%s/%s/%s" % (place, PLURAL.get(d["kind"], d["kind"].lower() + "s"), d["metadata"]["name"])
 
 
@@ -50,7 +52,7 @@ def apply(d, how=""):
 
 
 def misspelt(d):
-    """The object with one key of its heart misspelt, and that key."""
+    """Returns the object with one essential key misspelt, and that key."""
     d = copy.deepcopy(d)
     place = d if d["kind"] in ("ConfigMap", "ServiceAccount") else d["spec"]
     key = {"Service": "selector", "ConfigMap": "data", "NetworkPolicy": "podSelector", "ServiceAccount": "automountServiceAccountToken",
@@ -71,7 +73,7 @@ def try_file(path):
         check(name + ": a misspelt %s is refused" % key[:-1], status >= 400 and key in text, "%d %s" % (status, text[:200]))
         status, text = apply(d, "&dryRun=All")
         check(name + ": dry run", status in (200, 201), "%d %s" % (status, text[:300]))
-        check(name + ": which left nothing", ask("GET", path_of(d))[0] == 404)
+        check(name + ": the dry run creates nothing", ask("GET", path_of(d))[0] == 404)
         status, text = apply(d)
         check(name + ": applied", status == 201, "%d %s" % (status, text[:300]))
         status, text = apply(d)
@@ -86,7 +88,7 @@ def try_file(path):
 
 
 def changes(path, job):
-    """What can change while a Job is there: the number of its pods, not the pods."""
+    """Fields of an existing Job: the number of its pods can change, the pods' template cannot."""
     if "parallelism" in job["spec"]:
         more = copy.deepcopy(job)
         more["spec"]["parallelism"] += 3
@@ -98,10 +100,10 @@ def changes(path, job):
 
 
 def define(d):
-    """An operator's own definition of its kind."""
+    """Applies an operator's CustomResourceDefinition; waits until the kind is served."""
     kind = d["spec"]["names"]["kind"]
     if d["spec"]["scope"] == "Cluster":
-        of_cluster.add(kind)
+        cluster_wide.add(kind)
     d.pop("status", None)
     status, text = apply(d)
     check("the definition of %s is accepted" % kind, status in (200, 201), "%d %s" % (status, text[:300]))
