@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the npz, safetensors, JSON and CSV seeds of tests/fuzz/corpus: files as NumPy and others write them, cut short, and lying ones.
-corpus.py DIR"""
+"""Writes the npz, safetensors, JSON and CSV seeds of tests/fuzz/corpus: valid, truncated and
+malformed files. corpus.py DIR"""
 import json
 import os
 import struct
@@ -93,7 +93,7 @@ at = data.index(b"PK\1\2")
 data[at + 42:at + 46] = struct.pack("<I", 0x7fffffff)
 save("npz", "bad-offset.npz", bytes(data))
 save("npz", "bad-empty.npz", b"")
-# a zip64 directory: sizes and offset of a member, and those of the directory, in 8 bytes
+# zip64: sizes and offsets of the member and of the directory in 8 bytes
 body = npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }\n", struct.pack("<d", 1.5))
 import zlib
 crc = zlib.crc32(body)
@@ -109,12 +109,13 @@ save("npz", "bad-zip64-locator.npz", local + body + central + end64 + end)
 
 
 def archive(name, members, local=None, where=None):
-    """Deflated members (name, packed, size, crc): what the directory says. local, where: {name: what their own header says, where they are said to lie}."""
+    """Writes deflated members (name, packed, size, crc) as the directory lists them. local: {name:
+    fields of a member's own header}, where: {name: offset in the directory}, if they differ."""
     data, directory = b"", b""
     for k, packed, size, crc in members:
         at = (where or {}).get(k, len(data))
-        method, flags, *said = (local or {}).get(k, (8, 0, crc, len(packed), size))
-        data += struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, flags, method, 0, 33, *said, len(k), 0) + k.encode() + packed
+        method, flags, *fields = (local or {}).get(k, (8, 0, crc, len(packed), size))
+        data += struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, flags, method, 0, 33, *fields, len(k), 0) + k.encode() + packed
         directory += struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, 20, 0, 8, 0, 33, crc, len(packed), size, len(k), 0, 0, 0, 0, 0, at) + k.encode()
     save("npz", name, data + directory + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, len(members), len(members), len(directory), len(data), 0))
 

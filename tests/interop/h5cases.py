@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the HDF5 files of tests/fuzz/corpus/hdf5 with h5py: weight files as other programs write them, good and bad ones.
-h5cases.py DIR"""
+"""Writes the HDF5 files of tests/fuzz/corpus/hdf5 with h5py: valid weights files of other programs,
+and malformed ones. h5cases.py DIR"""
 import os
 import sys
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Walks an HDF5 file with h5py and prints every object, attribute and type, one a line, without what may differ between
-two equal files (offsets, sizes, library versions). `h5walk.py --listing FILE` brings a listing of tests/golden into that form."""
+"""Prints every object, attribute and type of an HDF5 file, one per line, without properties that
+may differ between two equal files (offsets, sizes, library versions). `h5walk.py --listing FILE`
+converts a listing of tests/golden to that form."""
 import re
 import sys
 

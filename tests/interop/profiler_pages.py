@@ -1,5 +1,5 @@
-"""profiler_pages.py OUT QRING — the real TensorBoard with its profile plugin: "Capture profile"
-of two training workers, and steps of a job; the data of its pages equals what was recorded.
+"""profiler_pages.py OUT QRING: the real TensorBoard with its profile plugin: "Capture profile" of
+two training workers, and steps of a job; the data of its pages equals the recorded files.
 Screenshots with Chromium."""
 import collections
 import gzip
@@ -57,7 +57,7 @@ def rows(table):
     return [dict(zip(names, [c["v"] for c in row["c"]])) for row in table["rows"]]
 
 
-# ---- what a run shows ----
+# ---- data of the pages ----
 
 def trace(run, host):
     events = json.loads(get("data", run=run, tag="trace_viewer", host=host, tqx="out:json"))["traceEvents"]
@@ -68,16 +68,16 @@ def trace(run, host):
 
 def check_trace(run, host, recorded):
     spans = trace(run, host)
-    count, took = collections.Counter(), collections.Counter()
+    count, total_us = collections.Counter(), collections.Counter()
     for thread, name, dur in spans:
         name = name.rstrip("0123456789 ") if name.startswith(("train ", "test ")) else name
         count[thread, name] += 1
-        took[thread, name] += dur
+        total_us[thread, name] += dur
     for thread, name, n, us in recorded:
         if name == "test" and not count[thread, name]:
-            continue  # the plugin's name for an evaluation may carry its number
+            continue  # the plugin may append a number to an evaluation's name
         check(f"{run} {host}: {n} of {name} on {thread}, not {count[thread, name]}", count[thread, name] == n)
-        check(f"{run} {host}: {name} took {us} us, not {took[thread, name]}", abs(took[thread, name] - us) <= 0.01 * us + 1)
+        check(f"{run} {host}: {name} took {us} us, not {total_us[thread, name]}", abs(total_us[thread, name] - us) <= 0.01 * us + 1)
     return count
 
 
@@ -140,7 +140,7 @@ def picture(name, run, tag, host):
         print(f"  picture {path}")
 
 
-# ---- ----
+# ---- main ----
 
 board, first, second = free_ports(3)
 logdir = os.path.join(OUT, "logs")
@@ -156,7 +156,7 @@ started = [subprocess.Popen([QRING, "run", os.path.join(OUT, "job.json"), "-n", 
 started.append(subprocess.Popen([sys.executable, "-m", "tensorboard.main", "--logdir", logdir, "--port", str(board), "--bind_all"],
                                 stdout=open(os.path.join(OUT, "tensorboard.log"), "w"), stderr=subprocess.STDOUT))
 try:
-    check("TensorBoard answers", wait_for(lambda: get("version"), 60))
+    check("TensorBoard replies", wait_for(lambda: get("version"), 60))
     reply = json.loads(get("capture_profile", service_addr=f"localhost:{first},localhost:{first + 1}", is_tpu_name="false", duration="1000",
                            num_retry="3", worker_list="", host_tracer_level="2", device_tracer_level="1", python_tracer_level="0", delay="0"))
     check(f"Capture profile: {reply}", "result" in reply)

@@ -1,15 +1,15 @@
 #!/usr/bin/python3
 """retry_proxy.py PORT HOST:PORT FILE: forwards HTTP to Google's storage test bench and adds
-"x-retry-test-id: ID" to every request, with the ID in FILE at that moment (none if empty),
-because whole programs cannot send it. A connection that breaks behind the proxy breaks in front
-of it."""
+"x-retry-test-id: ID" to every request, with the ID in FILE at that moment (none if empty), because
+whole programs cannot send it. When the connection to the test bench breaks, the proxy resets the
+client's."""
 import socket, socketserver, struct, sys, threading
 
 target, id_file = sys.argv[2].rsplit(":", 1), sys.argv[3]
 
 
 def relay(source, sink):
-    """Until the end, or the break, of the source."""
+    """Copies until the source ends; resets the sink when the source breaks."""
     try:
         while data := source.recv(1 << 16):
             sink.sendall(data)
@@ -32,7 +32,7 @@ class Handler(socketserver.BaseRequestHandler):
             head += data
         with open(id_file) as f: name = f.read().strip()
         line, rest = head.split(b"\r\n", 1)
-        more = b"\r\nConnection: close\r\n" + (b"x-retry-test-id: %s\r\n" % name.encode() if name else b"")  # one request a connection
+        more = b"\r\nConnection: close\r\n" + (b"x-retry-test-id: %s\r\n" % name.encode() if name else b"")  # one request per connection
         with socket.create_connection((target[0], int(target[1]))) as bench:
             bench.sendall(line + more + rest)
             threading.Thread(target=relay, args=(self.request, bench), daemon=True).start()

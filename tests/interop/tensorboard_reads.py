@@ -1,6 +1,7 @@
-"""TensorBoard itself reads our event files: its accumulator and its HTTP API, while training runs, after kill -9 and after a good end;
-from a folder and out of a bucket. Gradients and read-outs are held against a simulation in NumPy.
-Arguments: the folder for results, the program qring, the program qringd. Prints "N passed, N failed, N skipped"."""
+"""TensorBoard reads qring's event files by its accumulator and its HTTP API: while training runs,
+after SIGKILL and after a normal end, from a folder and from a bucket. Gradients and read-outs are
+compared with a simulation in NumPy. Arguments: the folder for results, the program qring, the
+program qringd. Prints "N passed, N failed, N skipped"."""
 import glob, json, os, shutil, signal, socket, struct, subprocess, sys, time, urllib.parse, urllib.request
 import numpy as np
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -37,7 +38,8 @@ def same(got, want, what):
 
 
 def compare(folder, logs, whole):
-    """Tags, steps and values equal to steps.jsonl, of which a killed run's events may be the beginning."""
+    """Checks that tags, steps and values equal those of steps.jsonl; the events of a killed run may
+    end earlier."""
     train, val, steps = run_of(logs + "/train"), run_of(logs + "/validation"), lines(folder)
     t, v = [s for s in steps if s["kind"] == "TRAIN"], [s for s in steps if s["kind"] == "EVAL"]
     for tag, want in [("batch_loss", [(s["step"], f32(s["loss"])) for s in t]), ("batch_accuracy", [(s["step"], f32(s["metrics"]["accuracy"])) for s in t])]:
@@ -78,7 +80,8 @@ def shows(step):
 
 
 def keras_tags():
-    """What the tutorial's own callback wrote, by run, but the read-outs (whose steps were wrong there)."""
+    """Tags and plugins of the tutorial's own callback, by run, without the read-outs, whose steps
+    are wrong there."""
     tags, run = {}, None
     for line in open("tests/golden/tfq/tensorboard_listing.txt"):
         words = line.split()
@@ -126,8 +129,8 @@ class Tensorboard:
         self.process.wait()
 
 
-def the_graph(train, tb):
-    """The graph tab: TensorFlow's message as TensorBoard's accumulator has it, and as the plugin hands it to the page."""
+def check_graph(train, tb):
+    """Checks the graph as read by TensorBoard's accumulator and as served to the graph tab."""
     nodes = {n.name: n for n in train.Graph().node}
     want = {"inputs": [], "pqc/encoder": ["inputs"], "pqc/parameters": [], "pqc/ansatz": ["pqc/encoder", "pqc/parameters"], "pqc/readouts": ["pqc/ansatz"],
             "dense/kernel": [], "dense/bias": [], "dense/MatMul": ["pqc/readouts", "dense/kernel"], "dense/BiasAdd": ["dense/MatMul", "dense/bias"],
@@ -169,7 +172,7 @@ def good_end():
     check({"parameters_0/histogram", "Readouts"} <= set(tags["train"]) and list(tags["validation"]) == ["Readouts"], "histograms by HTTP")
     check(len(tb.get("plugin/histograms/histograms?run=train&tag=Readouts")) == 20, "twenty Readouts by HTTP")
     check(len(tb.get("plugin/histograms/histograms?run=train&tag=parameters_0%2Fhistogram")) == 10, "ten histograms by HTTP")
-    the_graph(train, tb)
+    check_graph(train, tb)
     experiment = tb.get("plugin/hparams/experiment", {})
     check({h["name"] for h in experiment["hparamInfos"]} >= {"learning_rate", "optimizer", "qubits"}, f"hparams: {experiment}")
     groups = tb.get("plugin/hparams/session_groups", {"experimentName": "", "allowedStatuses": ["STATUS_SUCCESS", "STATUS_FAILURE", "STATUS_RUNNING", "STATUS_UNKNOWN"],
@@ -190,28 +193,28 @@ def killed():
     with open(out + "/killed.log", "wb") as log:
         p = subprocess.Popen(worker, stdout=log, stderr=log)
         tb = Tensorboard(d + "/tb")
-        tb.wait(lambda: len(tb.scalars("train", "batch_loss")) > 0, "the curve is there while training runs")
+        tb.wait(lambda: len(tb.scalars("train", "batch_loss")) > 0, "the curve is shown while training runs")
         first = tb.scalars("train", "batch_loss")[-1][1]
         tb.wait(lambda: tb.scalars("train", "batch_loss")[-1][1] > first, "the curve grows while training runs")
-        check(p.poll() is None, "the worker is alive")
+        check(p.poll() is None, "the worker is running")
         p.send_signal(signal.SIGKILL)
         p.wait()
         train, _ = compare(d, d + "/tb", False)
         last = points(train, "batch_loss")[-1]
-        check(last[0] > first, "events reach beyond what was seen")
-        tb.wait(lambda: tb.scalars("train", "batch_loss")[-1][1] == last[0], "TensorBoard shows the last whole record after kill -9")
+        check(last[0] > first, "the files have later events than TensorBoard has shown")
+        tb.wait(lambda: tb.scalars("train", "batch_loss")[-1][1] == last[0], "TensorBoard shows the last whole record after SIGKILL")
         before = glob.glob(d + "/tb/**/*tfevents*", recursive=True)
         sizes = [os.path.getsize(f) for f in before]
         time.sleep(1.1)
         subprocess.run([*worker[:2], "--epochs", "3", "--out", d, "--logdir", d + "/tb", "--threads", "1"], check=True, stdout=log, stderr=log)
-        check([os.path.getsize(f) for f in before] == sizes, "a new process leaves old files as they are")
-        check(len(glob.glob(d + "/tb/**/*tfevents*", recursive=True)) == 2 * len(before), "and writes files of its own")
+        check([os.path.getsize(f) for f in before] == sizes, "a new process does not change old files")
+        check(len(glob.glob(d + "/tb/**/*tfevents*", recursive=True)) == 2 * len(before), "a new process writes its own files")
         tb.wait(lambda: len(tb.scalars("train", "batch_loss")) == 6, "TensorBoard shows the new run's 6 steps in place of the old one's")
         tb.close()
 
 
-def one_number_of_workers():
-    """The same read-outs, whoever computed them."""
+def numbers_of_workers():
+    """The read-outs are the same for 1, 2 and 3 workers."""
     want = None
     for n in (1, 2, 3):
         d = f"{out}/workers{n}"
@@ -220,10 +223,10 @@ def one_number_of_workers():
         got = [(step, h.tolist()) for run in ("train", "validation") for step, h in histograms(run_of(d + "/logs/" + run), "Readouts")]
         check(len(got) == 9, f"Readouts of 6 steps and 3 evaluations: {len(got)}")
         want = want or got
-        check(got == want, f"Readouts of {n} workers are those of one")
+        check(got == want, f"Readouts of {n} workers equal those of one")
 
 
-# ---- the same model in NumPy: three qubits, two read-outs, one linear unit ----
+# ---- a model in NumPy: three qubits, two read-outs, one linear unit ----
 PAULI = {"X": np.array([[0, 1], [1, 0]], complex), "Y": np.array([[0, -1j], [1j, 0]]), "Z": np.diag([1, -1]).astype(complex)}
 
 
@@ -300,7 +303,8 @@ def numpy_agrees():
 
 
 def in_a_bucket():
-    """What a killed worker left at gs://, downloaded by hand: TensorBoard reads buckets only with TensorFlow."""
+    """Event files of a killed worker in a bucket, downloaded first: TensorBoard reads buckets only
+    with TensorFlow."""
     d = out + "/bucket"
     os.makedirs(d)
     fake = subprocess.Popen([sys.executable, "tests/fake/gcs.py", "0", d + "/port"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -341,14 +345,14 @@ def in_a_bucket():
     download()
     compare(d, d + "/tb", False)
     tb = Tensorboard(d + "/tb")
-    tb.wait(lambda: len(tb.scalars("train", "batch_loss")) >= more, "TensorBoard shows what the killed worker had uploaded")
+    tb.wait(lambda: len(tb.scalars("train", "batch_loss")) >= more, "TensorBoard shows the steps that the killed worker had uploaded")
     tb.close()
     fake.kill()
     fake.wait()
 
 
 good_end()
-one_number_of_workers()
+numbers_of_workers()
 numpy_agrees()
 killed()
 in_a_bucket()

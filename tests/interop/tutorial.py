@@ -1,5 +1,6 @@
-"""The tutorial's inference model, as its qcnn_common.py builds it, with our weights: loads, predicts, and saves weights of its own
-for us. Usage: tutorial.py OUT QRING; OUT/ours/weights.h5 must be there. Runs in the environment that tests/interop/run makes."""
+"""The tutorial's inference model (its qcnn_common.py) loads qring's weights, predicts, and saves
+weights for qring. Usage: tutorial.py OUT QRING; OUT/ours/weights.h5 must exist. Runs in the
+environment of tests/interop/run."""
 import csv
 import json
 import math
@@ -50,7 +51,7 @@ with open(out + "/job.json", "w") as f:
     json.dump(job, f)
 
 
-def ours(weights):
+def qring_predictions(weights):
     path = out + "/predictions"
     subprocess.run([qring, "infer", out + "/job.json", "--weights", weights, "--predictions", path], check=True, stdout=subprocess.DEVNULL)
     sys.path.insert(0, "tests/it")
@@ -60,14 +61,14 @@ def ours(weights):
 
 check(len(model.trainable_weights) == 5, "the tutorial's model has 5 weight arrays, %d numbers" % sum(int(tf.size(w)) for w in model.trainable_weights))
 model.load_weights(out + "/ours/weights.h5")
-off = np.abs(model(circuits).numpy()[:, 0] - ours(out + "/ours/weights.h5")).max()
-check(off <= 1e-5, "TFQ's model with our weights predicts what we predict: off by %.2g" % off)
+off = np.abs(model(circuits).numpy()[:, 0] - qring_predictions(out + "/ours/weights.h5")).max()
+check(off <= 1e-5, "TFQ's model with qring's weights predicts the same as qring: off by %.2g" % off)
 
 for w in model.trainable_weights:
     w.assign(rng.uniform(-2, 2, w.shape))
 model.save_weights(out + "/theirs.h5")
-off = np.abs(model(circuits).numpy()[:, 0] - ours(out + "/theirs.h5")).max()
+off = np.abs(model(circuits).numpy()[:, 0] - qring_predictions(out + "/theirs.h5")).max()
 # predictions are up to ten times larger with these weights
-check(off <= 1e-4, "we predict what TFQ predicts with weights that Keras saved: off by %.2g" % off)
+check(off <= 1e-4, "qring with weights that Keras saved predicts the same as TFQ: off by %.2g" % off)
 print("%d passed, %d failed, 0 skipped" % (passed, failed))
 sys.exit(failed > 0)
