@@ -1,4 +1,4 @@
-# C without comments and without what is inside strings, as FILE:LINE:text. Used by tests/lint/banned.
+# Prints C without comments and contents of strings, as FILE:LINE:text. Used by tests/lint/banned.
 FNR == 1 { inside = 0 }
 {
     s = $0; out = ""
