@@ -1,13 +1,13 @@
 #!/bin/bash
-# check.sh [more] — the runs of the Spin models here: what must hold, and the mutations that must
-# fail. One line each: what it proves or which property caught the mutation, states, depth, seconds;
-# then "N passed, N failed, N skipped". group.pml: who belongs, and what is applied; propose.pml:
-# that it comes to an end, with times, data streams too; latest.pml: checkpoints and LATEST. Their headers say what each leaves out. The runs are in searches:
-# the bounds of make test, 38 s of processor time, 1 GB a part. "more": searches.more too,
-# larger bounds, minutes, at most 6 GB. A search counts as a pass only when it is complete: no
-# error, no depth or memory limit reached, no bits for states. As many parts run at a time as there
-# are processors (QR_LANES); with "more" one, which may want all of the memory, and whose states are
-# compressed.
+# check.sh [more] — checks the Spin models in this folder: properties that must hold, and mutations
+# that must violate one. Prints a line per search (property or violated assertion, states, depth,
+# seconds), then "N passed, N failed, N skipped". group.pml: membership and applied sums;
+# propose.pml: progress, with times and data streams; latest.pml: checkpoints and LATEST. Their
+# headers list what is not modelled. The file searches has the bounds of make test: 38 s of CPU
+# time, 1 GB per part. "more" adds searches.more: larger bounds, minutes, at most 6 GB. A search
+# passes only if it is complete: no error, no depth or memory limit reached, no bitstate hashing.
+# One part per CPU runs at a time (QR_LANES); with "more" one part, which may need all of the
+# memory, with compressed states.
 here=$(cd "$(dirname "$0")" && pwd) passed=0 failed=0
 if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
     echo "SKIP spin or gcc is missing: make deps"
@@ -15,13 +15,13 @@ if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
     exit 0
 fi
 
-build() { # model, safety|fair|live, then -D options: what the next runs use
+build() { # model, safety|fair|live, then -D options: builds the verifier of the next searches
     local model=$1 kind=$2 how; shift 2
     what="$model $*" how='' flags=''
     case $kind in
     safety) how='-DSAFETY -DNOCLAIM -DNOFAIR' ;;
     fair) flags='-a -f' how='-DNFAIR=3' ;; # weak fairness
-    live) flags='-a' how='-DNOFAIR -DNOREDUCE -DT_REVERSE' ;; # in the other order: these mutations are met sooner, what holds costs the same
+    live) flags='-a' how='-DNOFAIR -DNOREDUCE -DT_REVERSE' ;; # reversed transitions: mutations are found sooner, properties that hold cost the same
     esac
     rm -f pan* ./*.trail out
     # shellcheck disable=SC2086
@@ -30,7 +30,7 @@ build() { # model, safety|fair|live, then -D options: what the next runs use
         rm -f pan
     fi
 }
-one() { # holds|fails, what it shows, then VARIABLE=value
+one() { # holds|fails, description, then VARIABLE=value
     local want=$1 shows=$2 got=broken caught; shift 2
     local start=$SECONDS
     # shellcheck disable=SC2086
@@ -38,7 +38,7 @@ one() { # holds|fails, what it shows, then VARIABLE=value
     caught=$(sed -n 's/^pan:1: //p' out | head -1)
     if grep -q 'max search depth too small\|out of memory\|memory limit\|Search not completed\|hash-compact\|BITSTATE' out && [ -z "$caught" ]; then got=unfinished
     elif [ -n "$caught" ] && ! grep -q 'too small\|out of memory' <<<"$caught"; then got=fails
-    elif [ -n "$flags" ] && ! grep -q 'acceptance   cycles.*+' out; then got='no cycles looked for'
+    elif [ -n "$flags" ] && ! grep -q 'acceptance   cycles.*+' out; then got='no search for cycles'
     elif grep -q 'errors: 0' out; then got=holds
     fi
     if [ "$got" = "$want" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
@@ -49,11 +49,11 @@ one() { # holds|fails, what it shows, then VARIABLE=value
     if [ "$got" != "$want" ]; then tail -25 out; fi
 }
 
-if [ "$1" = --part ]; then # FOLDER with a part; what it says in one write, its counts into a file
+if [ "$1" = --part ]; then # FOLDER of a part: prints its output in one write; counts go to a file
     limit=$3 store=$4
     cd "$2" || exit 1
-    { . ./part; echo "$passed $failed" >counts; } >said 2>&1
-    cat said
+    { . ./part; echo "$passed $failed" >counts; } >output 2>&1
+    cat output
     exit 0
 fi
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT || exit 1

@@ -1,24 +1,33 @@
-/* group.pml — what lib/membership/member.c and group/batch_queue.c do, for Spin 6: who is in a generation, what it starts from, what is applied.
+/* group.pml — Spin 6 model of lib/membership/member.c and group/batch_queue.c: the members of a
+   generation, the state that it starts from, and the sums that are applied.
 
-   Three workers train S steps of B micro-batches, then an empty closing reduction. Any worker may at any time propose any set of live workers of which it is the
-   lowest: timers, heartbeats and links only decide when, so every graph of links, every false suspicion and every late timer is among the runs. A message,
-   once sent, is a fact in the table of proposals: its receiver takes it at any later time or never (loss, delay, reordering, one-way cuts), but a
-   message is for one process and dies with its connection. A member may suspend itself at any time (a broken data stream, a refused coverage word, too
-   few). Links that carry control and no data add nothing here: whom the machine then hears only decides when who proposes whom, its need of a new
-   generation is such a suspension, and a contribution that never comes is a message never taken. A crash loses everything; a restart has another
-   incarnation, larger or smaller, and starts from the newest published state. A leaver is a process that crashes: its goodbye only makes timers end.
+   Three workers train S steps of B micro-batches, then an empty closing reduction. Any worker may at
+   any time propose any set of live workers of which it is the lowest: timers, heartbeats and links
+   only decide when, so the runs include every graph of links, every false suspicion and every late
+   timer. A sent message is an entry in the table of proposals: its receiver handles it at any later
+   time or never (loss, delay, reordering, one-way partitions), but a message is for one process and
+   is lost with its connection. A member may suspend itself at any time (a broken data stream, a
+   rejected coverage word, too few members). Links that carry control and no data need no extra rules:
+   reachability only decides when a worker proposes and to which peers, the need of a new generation is
+   such a suspension, and a contribution that never arrives is a message that is never handled. A crash
+   loses the whole state of a worker; a restarted worker has another incarnation, larger or smaller, and
+   starts from the newest published state. A leaving worker is a crash: its goodbye only ends timers.
 
-   Held at every moment (Spin's assertions):
-     once    every sum that is applied has each micro-batch exactly once, computed from the state that it is applied to: so one state per step
-     ids     no two proposals have one id
-     front   nobody takes a Begin whose base lies behind its own state, and no fetch goes back: no applied step is lost while one that has it lives
-     between nobody applies between its promise and a Begin
-     committed  what a member publishes every live member of that generation has
-   and compiled with -DCALM=1: when faults stop for ever, whenever that is, everybody alive finishes with at most CALM_G further proposals, or fewer than
-   MINW are alive ("end": liveness as safety, since after that moment all is finite; the timers are ideal there, propose.pml has their rules).
-   Environment: G proposals while faults last, FAULTS crashes, MINW, MUT (below). Compiled: B micro-batches, S steps, SLOTS proposals in all,
-   CALM_G. Not modelled: times, Busy and back-off (propose.pml), files (latest.pml), bad micro-batches, chunks of a ring, states that differ at one
-   step (no arithmetic is wrong here), more than three workers. */
+   Invariants (assertions):
+     once    every applied sum has each micro-batch exactly once, computed from the state that the
+             sum is applied to: so there is one state per step
+     ids     no two proposals have the same id
+     front   no worker accepts a Begin whose base is older than its own state, and no fetch goes back:
+             no applied step is lost while a worker that has applied it lives
+     between no worker applies a sum between its promise and a Begin
+     committed  a state that a member publishes is held by every live member of that generation
+   and with -DCALM=1: when faults have stopped for good, at any moment, every live worker finishes with
+   at most SLOTS proposals in all, or fewer than MINW live ("end": liveness as safety, since all runs
+   are finite after that moment; the timers are ideal there, propose.pml has their rules).
+   Environment: G proposals while faults last, FAULTS crashes, MINW, MUT (below). Compiled: B
+   micro-batches, S steps, SLOTS proposals in all, CALM. Not modelled: times, Busy and back-off
+   (propose.pml), files (latest.pml), bad micro-batches, chunks of a ring, states that differ at one
+   step (arithmetic is always right here), more than three workers. */
 #define N 3
 #ifndef B
 #define B 2
@@ -39,28 +48,29 @@ static int setting(const char *name) { const char *v = getenv(name); return v ? 
 hidden byte mut, limit, minw;
 #define KEEP_OVERLAP (mut == 1)    /* held sets that overlap are kept */
 #define KEEP_OTHER_BASE (mut == 2) /* micro-batches of another state are kept */
-#define NO_SUSPEND (mut == 3)      /* works on in the old generation after a promise */
-#define BEGIN_UNPROMISED (mut == 4)/* takes a Begin that it has not promised, or promised no longer */
-#define PROMISE_ANY (mut == 5)     /* promises a smaller id too */
+#define NO_SUSPEND (mut == 3)      /* continues in the old generation after a promise */
+#define BEGIN_UNPROMISED (mut == 4)/* accepts a Begin without its promise, or after another one */
+#define PROMISE_ANY (mut == 5)     /* promises a smaller id */
 #define ID_IS_NUMBER (mut == 6)    /* ids are compared by number alone, and a Propose is answered again */
-#define APPLY_EARLY (mut == 7)     /* applies without waiting for everybody's contribution */
-#define PUBLISH_EARLY (mut == 8)   /* publishes what it has just applied */
-#define BEGIN_AGAIN (mut == 9)         /* a Begin that comes again is taken again */
+#define APPLY_EARLY (mut == 7)     /* applies without waiting for all contributions */
+#define PUBLISH_EARLY (mut == 8)   /* publishes a state before it is committed */
+#define BEGIN_AGAIN (mut == 9)         /* a repeated Begin is accepted again */
 #define bit(i) (1 << (i))
 #define has(set, i) (((set) >> (i)) & 1)
 #define size(set) (has(set, 0) + has(set, 1) + has(set, 2))
 #define rank(set, i) ((((i) > 0) && has(set, 0)) + (((i) > 1) && has(set, 1)))
 
-/* the workers: lost in a crash, but for inc and born */
+/* the workers; a crash clears all but inc and born */
 bool up[N], done[N];
 byte inc[N], born[N];  /* incarnation; proposals that were made before this process */
 byte step[N];          /* its state */
-byte held[N], vec[N];  /* micro-batches in its contribution; the contribution: two bits of count for each micro-batch, and from bit 6 the step it was computed from */
-byte prom[N], act[N];  /* proposal promised, generation acted in (0: none) */
+byte held[N], vec[N];  /* micro-batches in its contribution; the contribution: a count of two bits for
+                          each micro-batch, and from bit 6 the step it was computed from */
+byte prom[N], act[N];  /* promised proposal, active generation (0: none) */
 byte seen[N];          /* highest number */
-bool sus[N];           /* it has suspended itself since it began act */
+bool sus[N];           /* has suspended itself in act */
 
-/* proposals 1..made, and all that is said about them */
+/* proposals 1..made, and the messages about them */
 byte made;
 byte num[SLOTS + 1], from[SLOTS + 1], finc[SLOTS + 1], set[SLOTS + 1], got[SLOTS + 1];
 byte rstep[(SLOTS + 1) * N], rheld[(SLOTS + 1) * N];                     /* what the promises report */
@@ -78,9 +88,9 @@ hidden byte a, b, c, v, u; hidden byte n0, n1, n2, bad;      /* scratch inside a
 #define todo(k, i, s) ((s) == S -> 0 : ((s) == base[k] -> goal[(k) * N + (i)] : share(size(set[k]), rank(set[k], i))))
 #define at(k, s) ((k) * (S + 1) + (s))
 #define max2(x, y) ((x) > (y) -> (x) : (y))
-#define heard max2(max2(up[0] * seen[0], up[1] * seen[1]), up[2] * seen[2])
+#define highest_seen max2(max2(up[0] * seen[0], up[1] * seen[1]), up[2] * seen[2])
 
-/* a proposal that nobody can use any more is wiped: fewer states, the same runs */
+/* Clears proposals that no process can use any more: fewer states, the same runs. */
 inline wipe() {
   a = 1;
   do
@@ -111,7 +121,7 @@ inline wipe() {
   a = 0; b = 0; v = 0
 }
 
-/* member.c promise(): it belongs to no generation from here */
+/* promise_id(): the worker belongs to no generation until the next Begin */
 inline do_promise(i, k) {
   got[k] = got[k] | bit(i); rstep[(k) * N + i] = step[i]; rheld[(k) * N + i] = held[i];
   prom[i] = k; seen[i] = max2(seen[i], num[k]);
@@ -126,7 +136,7 @@ inline do_propose(i, members, number) {
   a = 0;
   do_promise(i, made)
 }
-/* a contribution that is complete goes out; to have sent it and not be heard is the same as not to have sent it */
+/* sends a complete contribution; one that is lost is a message never handled */
 inline do_send(i) {
   if
   :: act[i] && !sus[i] && step[i] >= base[act[i]] && !has(sent[at(act[i], step[i])], i) && (todo(act[i], i, step[i]) & ~held[i]) == 0 ->
@@ -146,7 +156,7 @@ inline do_take(i, k) {
 }
 #define samebase(k, j) (KEEP_OTHER_BASE || rstep[(k) * N + j] == c)
 #define disjoint(k, j) (KEEP_OVERLAP || (rheld[(k) * N + j] & u) == 0)
-/* member_choose_base() and begin() */
+/* member_choose_base() and propose_begin() */
 inline do_begin(i, k) {
   a = 0; c = 0; u = 0;
   do :: a < N -> if :: has(set[k], a) -> c = max2(c, rstep[(k) * N + a]) :: else fi; a++ :: else -> break od;
@@ -161,7 +171,7 @@ inline do_begin(i, k) {
      a++
   :: else -> break
   od;
-  a = 0; b = 0;                                                   /* the j-th micro-batch that nobody keeps: rank j mod n */
+  a = 0; b = 0;                                                   /* the j-th micro-batch in no kept set: rank j mod n */
   do
   :: a < B && c < S ->
      if
@@ -224,13 +234,14 @@ inline do_apply(i) {
 #define maytake(i, k) (up[i] && (k) <= made && begun[k] && has(set[k], i) && born[i] < (k) && (act[i] != (k) || (sus[i] && BEGIN_AGAIN)) && promisedit(i, k))
 #define works(i) (up[i] && act[i] != 0 && !sus[i] && !done[i])
 #define settled(i) (works(i) && (act[i] == prom[i] || NO_SUSPEND || BEGIN_UNPROMISED || ID_IS_NUMBER || PROMISE_ANY))
-#define everyone(i) (APPLY_EARLY -> has(sent[at(act[i], step[i])], i) : sent[at(act[i], step[i])] == set[act[i]])
+#define all_sent(i) (APPLY_EARLY -> has(sent[at(act[i], step[i])], i) : sent[at(act[i], step[i])] == set[act[i]])
 #define mayfetch(i, f) (f != i && works(i) && up[f] && act[f] == act[i] && !sus[f] && step[i] < base[act[i]] && step[f] >= base[act[i]])
-/* ideal timers, once faults have stopped: the lowest proposes just when its promise cannot come to a generation of all that live */
+/* ideal timers, once faults have stopped: the lowest worker proposes exactly when its promise cannot
+   lead to a generation of all live workers */
 #define lowest(i) (up[i] && (live & (bit(i) - 1)) == 0)
-#define fine(k, j) (!has(set[k], j) || (up[j] && born[j] < (k) && (prom[j] == (k) && !(act[j] == (k) && sus[j]) || (!has(got[k], j) && newer(k, prom[j])))))
-#define hope(k) ((k) != 0 && up[from[k]] && born[from[k]] < (k) && prom[from[k]] == (k) && fine(k, 0) && fine(k, 1) && fine(k, 2))
-#define stuck(i) (lowest(i) && (!hope(prom[i]) || set[prom[i]] != live))
+#define can_join(k, j) (!has(set[k], j) || (up[j] && born[j] < (k) && (prom[j] == (k) && !(act[j] == (k) && sus[j]) || (!has(got[k], j) && newer(k, prom[j])))))
+#define can_begin(k) ((k) != 0 && up[from[k]] && born[from[k]] < (k) && prom[from[k]] == (k) && can_join(k, 0) && can_join(k, 1) && can_join(k, 2))
+#define stuck(i) (lowest(i) && (!can_begin(prom[i]) || set[prom[i]] != live))
 
 #define ABOUT(k) \
   :: atomic { maypromise(i, k) -> d_step { do_promise(i, k) } } \
@@ -243,10 +254,10 @@ end:
   do
   :: atomic { !calm && up[i] && !done[i] && made < limit ->
        if :: members = bit(i) :: i < 2 -> members = bit(i) | bit(i + 1) :: i < 1 -> members = bit(i) | bit(i + 2) :: i < 1 -> members = 7 fi;
-       if :: number = seen[i] + 1 :: seen[i] < heard -> number = heard + 1 fi;
+       if :: number = seen[i] + 1 :: seen[i] < highest_seen -> number = highest_seen + 1 fi;
        if :: (members & ~live) == 0 && size(members) >= minw -> d_step { do_propose(i, members, number) } :: else fi;
        members = 0; number = 0 }
-  :: atomic { calm && stuck(i) && size(live) >= minw && !(done[0] || done[1] || done[2]) -> assert(made < SLOTS); members = live; number = heard + 1;
+  :: atomic { calm && stuck(i) && size(live) >= minw && !(done[0] || done[1] || done[2]) -> assert(made < SLOTS); members = live; number = highest_seen + 1;
        d_step { do_propose(i, members, number) } members = 0; number = 0 }
   :: atomic { !calm && works(i) && act[i] == prom[i] -> sus[i] = 1 }
   ABOUT(1) ABOUT(2)
@@ -269,13 +280,13 @@ end:
   :: atomic { mayfetch(i, 1) -> d_step { do_fetch(i, 1) } }
   :: atomic { mayfetch(i, 2) -> d_step { do_fetch(i, 2) } }
   :: atomic { settled(i) && step[i] >= base[act[i]] && (todo(act[i], i, step[i]) & ~held[i]) != 0 -> d_step { do_compute(i) } }
-  :: atomic { settled(i) && step[i] >= base[act[i]] && everyone(i) ->
-       if :: step[i] > latest -> latest = step[i] :: skip fi;         /* the base is committed now: published, or not yet */
+  :: atomic { settled(i) && step[i] >= base[act[i]] && all_sent(i) ->
+       if :: step[i] > latest -> latest = step[i] :: skip fi;         /* the base is committed now, and may be published */
        d_step { do_apply(i) } }
   od
 }
 
-inline gone(i) { up[i] = 0; step[i] = 0; clear(i); prom[i] = 0; act[i] = 0; sus[i] = 0; seen[i] = 0; born[i] = 0; wipe() }
+inline crash_worker(i) { up[i] = 0; step[i] = 0; clear(i); prom[i] = 0; act[i] = 0; sus[i] = 0; seen[i] = 0; born[i] = 0; wipe() }
 
 proctype Faults() {
   byte i;
@@ -285,7 +296,7 @@ end:
        if :: i = 0 :: i = 1 :: i = 2 fi;
        if
        :: up[i] && !done[i] -> d_step {
-            faults--; gone(i) }
+            faults--; crash_worker(i) }
        :: else
        fi;
        i = 0 }
@@ -302,8 +313,8 @@ end:
   :: calm -> break
 #endif
   od;
-  timeout;                                                            /* nothing can happen any more */
-  assert(done[0] || done[1] || done[2] || !live || size(live) < minw)                      /* end: the leader says Done to all as soon as the closing reduction passed */
+  timeout;                                                            /* no step is enabled */
+  assert(done[0] || done[1] || done[2] || !live || size(live) < minw)                      /* end: after the closing reduction the leader sends Done to all */
 }
 
 init {

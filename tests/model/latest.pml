@@ -1,18 +1,24 @@
-/* latest.pml — what lib/record/checkpoint_store.c and lib/store/store_file.c do, for Spin 6: checkpoints, LATEST, crashes, power cuts.
+/* latest.pml — Spin 6 model of lib/record/checkpoint_store.c and lib/store/store_file.c:
+   checkpoints, LATEST, crashes, power cuts.
 
-   W workers train S steps each for itself, as the halves of a partition do, and share one store. What a step gives depends on the step alone, so a
-   state is its number. At any moment a worker may publish its state: read LATEST; create the object (link(2) of a file that is on disk already), sync
-   the directory, read it back; swap LATEST under its lock (rename, sync); prune. After the last step it publishes with `done` (LATEST = S + 1). Any
-   worker may be killed between any two of these, and starts again from what it finds. A power cut kills all, and each name that changed since
-   the last sync of the directory is on disk in its old or its new form, each for itself: renames are reordered.
+   W workers train S steps independently, like the sides of a partition, and share one store. The
+   result of a step depends on the step alone, so a state is its number. At any moment a worker may
+   publish its state: read LATEST; create the object (link(2) of a file that is on disk already), sync
+   the directory, read the object back; swap LATEST under its lock (rename, sync); prune. After the
+   last step it publishes with `done` (LATEST = S + 1). Any worker may be killed between any two of
+   these operations, and restarts from the store. A power cut kills all workers; each name that
+   changed since the last sync of the directory is then on disk in its old or its new form,
+   independently: renames are reordered.
 
-   Held at every moment (assertions):
-     monotone  LATEST moves to a larger state only
-     acked     what a sync of LATEST has finished for is not lost by a power cut, and no start goes on from less
-     whole     what is loaded is whole; LATEST names an object that is there
-   and under weak fairness, when faults are over (ltl end): every worker ends, and LATEST says done, on disk too.
-   Not modelled: what is in a file (tests/unit/test_record_*), the object of a step before and after its evaluation, errors of a store,
-   file systems without hard links. Environment: FAULTS, CUTS, MUT; compiled: W, S, KEEP (objects that prune leaves; 3 in the code). */
+   Invariants (assertions):
+     monotone  LATEST only moves to a larger state
+     acked     a power cut loses no LATEST whose sync has finished, and no start resumes from less
+     whole     a loaded object is whole; LATEST names an existing object
+   and under weak fairness, after the last fault (ltl end): every worker ends, and LATEST is done, also
+   on disk.
+   Not modelled: content of files (tests/unit/test_record_*), the objects of one step before and after
+   its evaluation, errors of a store, file systems without hard links. Environment: FAULTS, CUTS, MUT;
+   compiled: W, S, KEEP (objects that prune keeps; 3 in the code). */
 #ifndef W
 #define W 2
 #endif
@@ -31,18 +37,18 @@ c_code {
 static int setting(const char *name) { const char *v = getenv(name); return v ? atoi(v) : 0; }
 }
 hidden byte mut;
-#define NO_SWAP (mut == 1)       /* LATEST is replaced, not compared and swapped */
-#define ANY_STEP (mut == 2)      /* also by an older state */
-#define LATEST_FIRST (mut == 3)  /* before the object */
-#define NO_SYNC (mut == 4)       /* the object's content is not on disk when its name is */
-#define PRUNE_FIRST (mut == 5)   /* before the new LATEST is on disk */
-#define PRUNE_NAMED (mut == 6)   /* not sparing what LATEST names */
-#define PRUNE_AHEAD (mut == 7)   /* also what is newer than the LATEST that the one that prunes has written: another may be about to name it */
-#define SAME_AGAIN (mut == 8)    /* a lost swap is tried again with the version that lost */
+#define NO_SWAP (mut == 1)       /* LATEST is replaced without comparing */
+#define ANY_STEP (mut == 2)      /* LATEST is replaced by an older state */
+#define LATEST_FIRST (mut == 3)  /* LATEST is written before the object */
+#define NO_SYNC (mut == 4)       /* the object's name is on disk before its content */
+#define PRUNE_FIRST (mut == 5)   /* prunes before the new LATEST is on disk */
+#define PRUNE_NAMED (mut == 6)   /* prunes the object in LATEST */
+#define PRUNE_AHEAD (mut == 7)   /* prunes newer objects, which another worker may be about to name */
+#define SAME_AGAIN (mut == 8)    /* a lost swap is retried with the old version */
 
-/* the store: bit s: the object of step s; as the processes see it and as it is on disk */
+/* the store as the processes see it and as it is on disk; bit s: the object of step s */
 byte seen_objects, disk_objects, torn, latest, disk_latest;
-byte acked;                      /* ghost: LATEST as far as a swap has returned */
+byte acked;                      /* ghost: LATEST of the last swap that has returned */
 byte faults, cuts;
 /* the workers */
 bool ended[W];
@@ -87,11 +93,11 @@ proctype Worker(byte i) {
        :: latest > 0 && !(has(seen_objects, object(latest)) && !has(torn, object(latest)) && latest > S) -> pc[i] = Load
        :: latest == 0 -> pc[i] = Load
        fi }
-  :: d_step { pc[i] == Load ->                                              /* it may have gone on, and its object gone */
+  :: d_step { pc[i] == Load ->                                              /* LATEST may have moved, and its object been pruned */
        if
        :: at[i] > 0 && has(seen_objects, object(at[i])) && !has(torn, object(at[i])) -> load(i, object(at[i]))
        :: at[i] > 0 && !(has(seen_objects, object(at[i])) && !has(torn, object(at[i]))) && latest != at[i] -> pc[i] = Start; at[i] = 0
-       :: else -> c = seen_objects & ~torn; c = top(c); assert(c >= object(acked)); load(i, c); c = 0     /* acked; the newest whole one by its name */
+       :: else -> c = seen_objects & ~torn; c = top(c); assert(c >= object(acked)); load(i, c); c = 0     /* acked: the newest whole object */
        fi }
   :: d_step { pc[i] == Train && !ended[i] && cur[i] < S -> cur[i] = cur[i] + 1 }
   :: d_step { pc[i] == Train && !ended[i] && cur[i] > 0 && cur[i] > pass[i] -> work[i] = cur[i]; pc[i] = Look }
@@ -107,7 +113,7 @@ proctype Worker(byte i) {
        fi }
   :: d_step { pc[i] == Create ->
        if
-       :: has(seen_objects, object(work[i])) && !has(torn, object(work[i])) -> pc[i] = Back          /* of another, or of one's forerunner: maybe not synced */
+       :: has(seen_objects, object(work[i])) && !has(torn, object(work[i])) -> pc[i] = Back          /* of another worker, or of an earlier process: maybe not synced */
        :: else -> seen_objects = seen_objects | bit(object(work[i])); torn = torn & ~bit(object(work[i])); pc[i] = Sync
        fi }
   :: d_step { pc[i] == Sync -> sync(); pc[i] = Back }
@@ -146,11 +152,11 @@ proctype Faults() {
   do
   :: atomic { faults > 0 -> if :: i = 0 :: i = 1 :: W > 2 -> i = W - 1 fi;
        if :: !ended[i] -> d_step { faults--; forget(i) } :: else fi; i = 0 }
-  :: faults > 0 -> faults--                                                 /* or it does not happen */
+  :: faults > 0 -> faults--                                                 /* or there is no fault */
   :: atomic { cuts > 0 ->
        cuts--;
        i = 1;
-       do                                                                   /* each name for itself */
+       do                                                                   /* each name independently */
        :: i <= S ->
           if
           :: has(seen_objects, i) != has(disk_objects, i) ->
