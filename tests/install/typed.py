@@ -1,6 +1,9 @@
-"""Tests completions: tests/install/typed.py PREFIX WORK. bash (with Debian's bash-completion), zsh
-and fish run on terminals, in parallel, with the completions installed under PREFIX; a case is the
-keys typed, with TAB, and the words that the program must get. Prints "N passed, N failed, N skipped"."""
+"""Tests completions: tests/install/typed.py PREFIX WORK.
+
+Runs bash (with Debian's bash-completion), zsh and fish on terminals, in parallel, with the completions
+installed under PREFIX. A case has the typed keys, with TAB, and the expected words of the program.
+Prints "N passed, N failed, N skipped".
+"""
 import os
 import pty
 import re
@@ -17,7 +20,7 @@ counts = {"passed": 0, "failed": 0, "skipped": 0}
 # Files of the working directory.
 FILES = ["jobs/tutorial.json", "jobs/notes.txt", "trained.h5", "only/", "two words/job.json", "plain"]
 
-# Keys typed, and the words that the program must get.
+# Typed keys, and the expected words of the program.
 CASES = [
     ("qring va\t", ["validate"]),
     ("qring comp\tf\t", ["completion", "fish"]),
@@ -48,7 +51,7 @@ CASES = [
     ("qring certs --keep\t", ["certs", "--keep-ca"]),
     ("qringd --log-l\terr\t", ["--log-level", "error"]),
     ("qringd jobs/\t", ["jobs/tutorial.json"]),
-    # what is not there is not offered
+    # no completion
     ("qring run --peer-t\t", ["run", "--peer-t"]),
     ("qring status pla\t", ["status", "pla"]),
     ("qring run --epochs pla\t", ["run", "--epochs", "pla"]),
@@ -73,13 +76,13 @@ def check(ok, what):
         print("not so:", what, flush=True)
 
 
-def plain(said):
-    """Without what a shell tells a terminal: its title, modes, marks."""
-    return re.sub(rb"\x1b(\][^\x07\x1b]*(\x07|\x1b\\)|\[[0-9;?=<>]*[A-Za-z]|[=>])", b"", said)
+def plain(output):
+    """Remove control sequences for the terminal: titles, modes, marks."""
+    return re.sub(rb"\x1b(\][^\x07\x1b]*(\x07|\x1b\\)|\[[0-9;?=<>]*[A-Za-z]|[=>])", b"", output)
 
 
 class Shell:
-    """A shell on a terminal of its own."""
+    """A shell on a new terminal."""
 
     def __init__(self, name):
         rc = os.path.join(HOME, name + "rc")
@@ -95,12 +98,12 @@ class Shell:
         if self.pid == 0:
             os.chdir(os.path.join(WORK, "files"))
             os.execvpe(argv[0], argv, env)
-        self.said = b""
+        self.output = b""
 
     def until(self, pattern, seconds):
-        """What it says up to the pattern; None where that does not come."""
+        """Return the output up to the pattern, or None after the timeout."""
         end = time.monotonic() + seconds
-        while not re.search(pattern, self.said):
+        while not re.search(pattern, self.output):
             ready = select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]
             try:
                 more = os.read(self.fd, 65536) if ready else b""
@@ -108,12 +111,12 @@ class Shell:
                 more = b""
             if not more:
                 return None
-            self.said = plain(self.said + more)
-        said, self.said = self.said, b""
-        return said
+            self.output = plain(self.output + more)
+        output, self.output = self.output, b""
+        return output
 
     def quiet(self, seconds):
-        """Reads until it has said nothing for so long."""
+        """Read until there is no output for the given time."""
         while select.select([self.fd], [], [], seconds)[0]:
             try:
                 more = os.read(self.fd, 65536)
@@ -121,7 +124,7 @@ class Shell:
                 return
             if not more:
                 return
-            self.said = plain(self.said + more)
+            self.output = plain(self.output + more)
 
     def type(self, keys):
         for part in re.split("(\t)", keys):
@@ -135,30 +138,30 @@ class Shell:
         os.waitpid(self.pid, 0)
 
 
-def alike(words):
-    """--flag=value is --flag value, a folder has its name with or without a slash at the end."""
+def normalized(words):
+    """Normalize: --flag=value is --flag value, and a slash at the end of a folder is ignored."""
     return [part.rstrip("/") for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
 
 
 def typed(name):
     shell = Shell(name)
     if shell.until(rb"@@ ", 60) is None:
-        check(False, "%s comes up: %r" % (name, shell.said[-300:]))
+        check(False, "%s starts: %r" % (name, shell.output[-300:]))
         shell.close()
         return
     shell.quiet(0.3)
     for keys, words in CASES:
-        if name == "fish":  # it shows job files before other files, and shows these too
+        if name == "fish":  # fish offers job files first, and also other files
             keys = keys.replace("jobs/\t", "jobs/tu\t").replace("job\t\t", "job\ttu\t")
-        shell.said = b""
+        shell.output = b""
         shell.type(keys)
         os.write(shell.fd, b"\n")
-        said = shell.until(rb"\n\r?(\[[^]]*\])+\.", 30)
-        got = re.findall(rb"\n\r?((?:\[[^]]*\])+)\.", said or b"")
+        output = shell.until(rb"\n\r?(\[[^]]*\])+\.", 30)
+        got = re.findall(rb"\n\r?((?:\[[^]]*\])+)\.", output or b"")
         got = got[-1].decode(errors="replace")[1:-1].split("][") if got else []
-        check(alike(got) == alike(words), "%s: %r gives %r, not %r: %r" % (name, keys, got, words, (said or shell.said)[-300:]))
+        check(normalized(got) == normalized(words), "%s: %r gives %r, not %r: %r" % (name, keys, got, words, (output or shell.output)[-300:]))
         shell.quiet(0.1)
-        if said is None:  # what is on its line goes
+        if output is None:  # clear the line
             os.write(shell.fd, b"\x03")
             shell.quiet(0.2)
     shell.close()
@@ -171,15 +174,15 @@ def main():
         os.makedirs(path if f.endswith("/") else os.path.dirname(path), exist_ok=True)
         if not f.endswith("/"):
             open(path, "w", encoding="utf-8").close()
-    at_once = []
+    threads = []
     for name in ("bash", "zsh", "fish"):
         if shutil.which(name):
-            at_once.append(threading.Thread(target=typed, args=(name,)))
-            at_once[-1].start()
+            threads.append(threading.Thread(target=typed, args=(name,)))
+            threads[-1].start()
         else:
             counts["skipped"] += 1
             print("SKIP no %s: make deps" % name)
-    for thread in at_once:
+    for thread in threads:
         thread.join()
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
 
