@@ -1,4 +1,4 @@
-"""Random circuits of Qiskit with measurements before the end, beside Aer. See ``qasm``."""
+"""Random circuits of Qiskit with measurements before the end, compared with Aer. See ``qasm``."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def random_dynamic(rng: np.random.Generator) -> Any:
 
 
 def counts_by_aer(circuit: Any, seed: int) -> Any:
-    """Return how often each value of the bits was read, of the lowest first: d c1 c0."""
+    """Return the counts of the values of the bits d c1 c0, the lowest first."""
     from qiskit import transpile
     from qiskit_aer import AerSimulator
 
@@ -91,14 +91,14 @@ def counts_by_aer(circuit: Any, seed: int) -> Any:
 
 
 def counts_by_qring(circuit: qring.Circuit, n_bits: int, seed: int, theta: Any = None) -> Any:
-    """Return the same of qring, with values of the parameters."""
+    """Return qring's counts, with values of the parameters."""
     bits = qring.SampleFunction(circuit, SHOTS, seed=seed).bits(theta)
     return np.bincount(bits @ (1 << np.arange(bits.shape[-1])), minlength=1 << n_bits)
 
 
 def deviation(a: Any, b: Any) -> float:
     """Return chi-square of two counts, in standard deviations of the cube root."""
-    both = a + b >= 10  # the rare ones are left out
+    both = a + b >= 10  # rare values are left out
     freedom = max(1, int(both.sum()) - 1)
     chi = float(np.sum((a - b)[both] ** 2 / (a + b)[both])) / freedom
     variance = 2 / (9 * freedom)

@@ -1,4 +1,4 @@
-"""What qring writes, read by the programs that are installed.
+"""Compares qring's exports, read by the installed programs, with its circuits.
 
 Start reading at :func:`compare_exports`.
 """
@@ -28,7 +28,7 @@ TFQ_WITHIN = 1e-4
 """TensorFlow Quantum's numbers have six decimals: 1.6e-6 radians for each of 28 at most, which a
 symbol multiplies by up to 3."""
 NOISE_WITHIN = 1e-11
-"""PennyLane adds 1e-14 to what it takes roots of."""
+"""PennyLane adds 1e-14 before it takes square roots."""
 SINGLE_WITHIN = 1e-6
 """28 operations at most, with independent errors of 2^-24 each: 3.2e-7, and three times as much."""
 
@@ -144,7 +144,7 @@ CHANNELS: dict[str, tuple[int, tuple[str, ...]]] = {
     "Reset": (1, ()),
     "Kraus": (2, ()),
 }
-"""Qubits and arguments, which are at most 0.3."""
+"""Numbers of qubits, and arguments, which are at most 0.3."""
 
 
 def random_noise(

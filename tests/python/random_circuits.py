@@ -1,4 +1,4 @@
-"""Random circuits of Qiskit, PennyLane, pytket and Cirq, beside what qring reads.
+"""Random circuits of Qiskit, PennyLane, pytket and Cirq, compared with qring's reading of them.
 
 Start reading at :func:`compare_random`.
 """

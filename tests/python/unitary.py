@@ -14,12 +14,13 @@ import numpy as np
 import qring
 
 MOST_QUBITS = 8
-"""Of random circuits."""
+"""Largest number of qubits of random circuits."""
 
 WITHIN = 1e-12
-"""Of unitaries, up to a global phase."""
+"""Tolerance of unitaries, up to a global phase."""
 
 GRADIENTS_WITHIN = 1e-10
+"""Tolerance of derivatives."""
 
 
 def distance(a: Any, b: Any) -> float:
@@ -129,13 +130,13 @@ class Probe:
         Parameters
         ----------
         circuit : qring.Circuit
-            What qring read.
+            The circuit that qring read.
         values : dict
-            Of its parameters.
+            Values of its parameters.
         evolve : callable
             Final state of the other program, from values and the state before.
         most : int
-            Parameters, chosen at random if there are more.
+            Number of parameters, chosen at random if there are more.
         """
         f = qring.expval(self.start + circuit, self.observables)
         found = f.jacobian([values[name] for name in f.parameters])[0]
@@ -154,7 +155,7 @@ class Probe:
 
 
 class Misread(Exception):
-    """The other program reads its own text as qring does, as another circuit than it wrote."""
+    """The other program reads its own text like qring, as another circuit than it wrote."""
 
 
 def compare_many(
@@ -169,13 +170,13 @@ def compare_many(
     Parameters
     ----------
     what : str
-        What is compared, for the line that is printed.
+        Name of the comparison, for the printed line.
     compare : callable
-        Returns differences, as many as bounds; NaN: there is nothing to compare.
+        Returns as many differences as bounds; NaN if there is nothing to compare.
     count, seed : int
         Number i below count has the generator of [seed, i].
     bounds : sequence of float
-        Largest differences that are equal.
+        Largest allowed differences.
     """
     worst, compared = np.zeros(len(bounds)), np.zeros(len(bounds), int)
     failed = misread = 0
