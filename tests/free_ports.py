@@ -1,6 +1,9 @@
 #!/usr/bin/python3
-"""free_ports.py N: N free ports on loopback. Test programs run in parallel: each port is given out once, and none is from the kernel's range of
-ephemeral ports, from which a connection could take it before the worker listens."""
+"""free_ports.py N: prints N free ports on loopback.
+
+Test programs run in parallel: each port is returned once, and none is from the kernel's range of
+ephemeral ports, where a connection could take it before the worker listens.
+"""
 import fcntl, os, socket, sys, tempfile
 
 FIRST, LAST = 10000, 32000  # ephemeral ports of Linux begin at 32768

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
-"""tests/soak/soak.py MINUTES: six workers on loopback, over TLS, with a random fault every 5 s
-(kill -9, SIGTERM, SIGSTOP with SIGCONT, a new worker, a limit on descriptors, address space or
-data just above current use for some seconds), one to six of them alive; one is never killed or
-limited, and must not grow in memory or descriptors. Then all get SIGTERM, and an undisturbed ring
-of three finishes two epochs later: digest and steps.jsonl are those of one undisturbed worker.
-SEED=7 chooses the faults."""
+"""tests/soak/soak.py MINUTES: six workers on loopback, over TLS, with a random fault every 5 s.
+
+Faults are kill -9, SIGTERM, SIGSTOP with SIGCONT, a new worker, and for some seconds a limit on
+descriptors or address space just above the use, or on data. One worker is never killed or limited; its
+memory and descriptors must not grow. Then all get SIGTERM, and an undisturbed ring of three finishes
+two epochs later: digest and steps.jsonl are those of one undisturbed worker. SEED=7 selects the
+faults.
+"""
 import os, random, resource, signal, sys, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "faults"))
@@ -12,7 +14,7 @@ from ring import Ring, certs, check, job, main, row, truth
 
 N, EVERY_S = 6, 5
 minutes, seed = float(sys.argv.pop(1)), int(os.environ.get("SEED", os.getpid()))
-dice = random.Random(seed)
+rng = random.Random(seed)
 
 
 def size(pid):  # resident KiB, descriptors
@@ -20,43 +22,43 @@ def size(pid):  # resident KiB, descriptors
     return pages * os.sysconf("SC_PAGE_SIZE") // 1024, len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def tighten(pid):
-    """One limit of a process, a little above what it has; what undoes it."""
+def set_limit(pid):
+    """Limit a resource of a process; returns the resource and the old limit."""
     kib, fds = size(pid)
     with open(f"/proc/{pid}/statm") as f: space = int(f.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    what, room = dice.choice([(resource.RLIMIT_NOFILE, fds + dice.randrange(4)), (resource.RLIMIT_AS, space + dice.randrange(8 << 20)),
-                              (resource.RLIMIT_DATA, dice.randrange(1 << 20, 64 << 20))])
+    what, room = rng.choice([(resource.RLIMIT_NOFILE, fds + rng.randrange(4)), (resource.RLIMIT_AS, space + rng.randrange(8 << 20)),
+                              (resource.RLIMIT_DATA, rng.randrange(1 << 20, 64 << 20))])
     before = resource.prlimit(pid, what)
     resource.prlimit(pid, what, (min(room, before[1]) if before[1] >= 0 else room, before[1]))
     return what, before
 
 
-def loosen(limited, now):
+def restore_limits(limited, now):
     for pid in [p for p, (_, _, until) in limited.items() if now >= until]:
         what, before, _ = limited.pop(pid)
         try: resource.prlimit(pid, what, before)
-        except ProcessLookupError: pass  # it has ended of it
+        except ProcessLookupError: pass  # the process has exited
 
 
 def disturb(r, survivor, stopped, limited, done):
-    here = r.alive()
-    away = [i for i in range(N) if i not in here]
-    others = [i for i in here if i != survivor and i not in stopped]
-    kind = dice.choice(["SIGSTOP"] + ["start"] * 2 * bool(away) + ["kill -9", "SIGTERM", "limit"] * bool(others))
+    alive = r.alive()
+    inactive = [i for i in range(N) if i not in alive]
+    others = [i for i in alive if i != survivor and i not in stopped]
+    kind = rng.choice(["SIGSTOP"] + ["start"] * 2 * bool(inactive) + ["kill -9", "SIGTERM", "limit"] * bool(others))
     done[kind] += 1
-    if kind == "start": r.start(dice.choice(away))
+    if kind == "start": r.start(rng.choice(inactive))
     elif kind == "SIGSTOP":
-        i = dice.choice(here)
+        i = rng.choice(alive)
         r.kill(i, signal.SIGSTOP)
-        stopped[i] = time.monotonic() + dice.uniform(0.1, 4)
+        stopped[i] = time.monotonic() + rng.uniform(0.1, 4)
     elif kind == "limit":
-        pid = r.worker[dice.choice(others)].pid
-        if pid not in limited: limited[pid] = (*tighten(pid), time.monotonic() + dice.uniform(0.5, 10))
-    else: r.kill(dice.choice(others), signal.SIGKILL if kind == "kill -9" else signal.SIGTERM)
+        pid = r.worker[rng.choice(others)].pid
+        if pid not in limited: limited[pid] = (*set_limit(pid), time.monotonic() + rng.uniform(0.5, 10))
+    else: r.kill(rng.choice(others), signal.SIGKILL if kind == "kill -9" else signal.SIGTERM)
 
 
-def go_on(r):
-    survivor, stopped, limited, sizes = dice.randrange(N), {}, {}, []
+def run_faults(r):
+    survivor, stopped, limited, sizes = rng.randrange(N), {}, {}, []
     done = dict.fromkeys(("kill -9", "SIGTERM", "SIGSTOP", "limit", "start"), 0)
     began = fault = minute = time.monotonic()
     before = r.lines()
@@ -66,7 +68,7 @@ def go_on(r):
         for i in [i for i, at in stopped.items() if now >= at]:
             r.kill(i, signal.SIGCONT)
             del stopped[i]
-        loosen(limited, now)
+        restore_limits(limited, now)
         if not check(f"the survivor, worker {survivor}, ended with {r.worker[survivor].poll()}", r.worker[survivor].poll() is None): break
         if now >= fault + EVERY_S:
             fault += EVERY_S
@@ -80,7 +82,7 @@ def go_on(r):
             check(f"steps in the minute before {(now - began) / 60:.1f} min", n > before)
             before = n
     for i in stopped: r.kill(i, signal.SIGCONT)
-    loosen(limited, float("inf"))
+    restore_limits(limited, float("inf"))
     return sizes
 
 
@@ -90,8 +92,9 @@ def soak():
     j = job("soak", data={"rounds": 640}, train={"batch_size": 1024})
     r = Ring("soak", j, N, 1000000, ["--min-workers", "1", "--form-timeout", "5s", "--checkpoint-interval", "10s"], tls=certs(j))
     r.start_all()
-    sizes = go_on(r)
-    # the first minute fills what is kept for good; a ring of six has at most this many connections more than one alone
+    sizes = run_faults(r)
+    # The first minute fills caches; a worker in a ring of six has at most this many connections
+    # more than one alone.
     if len(sizes) > 1:
         check(f"memory grew: {[k for k, _ in sizes]} KiB", sizes[-1][0] <= sizes[0][0] * 1.2 + 8192)
         check(f"descriptors grew: {[f for _, f in sizes]}", sizes[-1][1] <= sizes[0][1] + 4 * N)
