@@ -1,5 +1,5 @@
 #!/bin/sh
-# Memory used by other programs: a job that needs more than is available is refused before the
+# Memory used by other programs: a job that needs more than is available is rejected before the
 # first step, with the numbers, by qring run for all its workers and by each worker, with a code
 # for retries (138). A worker that the kernel killed for lack of memory is reported as such; one
 # killed by a signal is not. /proc/meminfo and /proc/vmstat are test files in a mount namespace;
@@ -17,23 +17,23 @@ with="$unshare sh $work/inside"
 free() { sed "s/^MemAvailable: .*/MemAvailable: $1 kB/; s/^SwapFree: .*/SwapFree: 0 kB/" /proc/meminfo >"$work/meminfo"; }
 
 free 4000
-run_in 60 "$work/said" $with "$work/meminfo" /proc/meminfo "$qringd" "$work/job.json" --out "$work/none"; code=$?
+run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qringd" "$work/job.json" --out "$work/none"; code=$?
 check "a worker: 138, not $code" test "$code" = 138
-check "with the numbers: $(tail -n 1 "$work/said")" grep -qE 'job killed needs [0-9]{8,} bytes .* this process may use [0-9]+ bytes \(.*\), of which [0-9]+ are available now' "$work/said"
-check "before the first step" test ! -e "$work/none/steps.jsonl"
+check "the error has the numbers of bytes: $(tail -n 1 "$work/output")" grep -qE 'job killed needs [0-9]{8,} bytes .* this process may use [0-9]+ bytes \(.*\), of which [0-9]+ are available now' "$work/output"
+check "the worker ends before the first step" test ! -e "$work/none/steps.jsonl"
 free 60000
-run_in 60 "$work/said" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 --out "$work/one"
-check "room for one: $(tail -n 1 "$work/said")" test $? = 0
-run_in 60 "$work/said" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 -n 64 --threads 1 --out "$work/many"; code=$?
-check "and not for 64: 138, not $code" test "$code" = 138
-check "which is said: $(tail -n 1 "$work/said")" grep -qE '64 workers need more than the [0-9]+ bytes that are available now \(each [0-9]+,' "$work/said"
-check "nothing is left behind" test ! -e "$work/many"
-run_in 60 "$work/said" $with "$work/meminfo" /proc/meminfo "$qring" validate "$work/job.json" --json
-check "qring validate has it" $python -c 'import json, sys
-v = json.load(open(sys.argv[1])); sys.exit(not (60000 << 10 <= v["memory_available_bytes"] < v["memory_limit_bytes"]))' "$work/said"
+run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 --out "$work/one"
+check "memory for one worker: $(tail -n 1 "$work/output")" test $? = 0
+run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 -n 64 --threads 1 --out "$work/many"; code=$?
+check "no memory for 64 workers: 138, not $code" test "$code" = 138
+check "the error for 64 workers: $(tail -n 1 "$work/output")" grep -qE '64 workers need more than the [0-9]+ bytes that are available now \(each [0-9]+,' "$work/output"
+check "no output for 64 workers" test ! -e "$work/many"
+run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" validate "$work/job.json" --json
+check "qring validate prints the available memory" $python -c 'import json, sys
+v = json.load(open(sys.argv[1])); sys.exit(not (60000 << 10 <= v["memory_available_bytes"] < v["memory_limit_bytes"]))' "$work/output"
 
 # ---- killed ----
-killed() { # NAME KILLS...: two workers, one killed; the counter is at KILLS then
+kill_one() { # NAME KILLS: kills one of two workers and sets the kernel's counter of out-of-memory kills to KILLS
     name=$1 kills=$2
     sed 's/^oom_kill .*/oom_kill 3/' /proc/vmstat >"$work/vmstat"
     grep -q '^oom_kill' "$work/vmstat" || echo 'oom_kill 3' >>"$work/vmstat"
@@ -47,26 +47,26 @@ killed() { # NAME KILLS...: two workers, one killed; the counter is at KILLS the
     tries=0; until grep -q 'worker [01]: ' "$work/$name.log"; do tries=$((tries + 1)); [ $tries -lt 600 ] || break; sleep 0.1; done
     kill -TERM "$r"; wait "$r"
 }
-killed somebody 3
-check "killed by somebody: $(grep worker "$work/somebody.log")" grep -qE 'W qring: worker [01]: was terminated by signal 9 \(Killed\); 1 remains' "$work/somebody.log"
-killed kernel 4
+kill_one signal 3
+check "killed by a signal: $(grep worker "$work/signal.log")" grep -qE 'W qring: worker [01]: was terminated by signal 9 \(Killed\); 1 remains' "$work/signal.log"
+kill_one kernel 4
 check "killed by the kernel: $(grep worker "$work/kernel.log")" \
     grep -qE 'W qring: worker [01]: was killed \(signal 9\), most likely because the kernel ran out of memory: .* a smaller job; 1 remains' "$work/kernel.log"
 
-# ---- for real ----
-box=
+# ---- killed by the kernel ----
+group=
 for c in /sys/fs/cgroup/memory /sys/fs/cgroup; do
-    [ -z "$box" ] && mkdir "$c/qring-killed-$$" 2>/dev/null && box=$c/qring-killed-$$
+    [ -z "$group" ] && mkdir "$c/qring-killed-$$" 2>/dev/null && group=$c/qring-killed-$$
 done
-bound=memory.max; [ -e "$box/memory.limit_in_bytes" ] && bound=memory.limit_in_bytes
+limit_file=memory.max; [ -e "$group/memory.limit_in_bytes" ] && limit_file=memory.limit_in_bytes
 ended=
-if [ -n "$box" ] && grep -q '^oom_kill' /proc/vmstat; then
-    [ -e "$box/memory.swap.max" ] && echo 0 >"$box/memory.swap.max"
-    # ever less, until the worker, which has most, does not fit and qring still does
+if [ -n "$group" ] && grep -q '^oom_kill' /proc/vmstat; then
+    [ -e "$group/memory.swap.max" ] && echo 0 >"$group/memory.swap.max"
+    # lower the limit until the worker, the larger process, does not fit and qring still does
     for mib in 14 13 12 11 10 9 8 7; do
-        echo $((mib << 20)) >"$box/$bound" 2>/dev/null || break
+        echo $((mib << 20)) >"$group/$limit_file" 2>/dev/null || break
         before=$(sed -n 's/^oom_kill //p' /proc/vmstat)
-        run_in 60 "$work/real.log" sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$box" \
+        run_in 60 "$work/real.log" sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group" \
             "$qring" run "$work/job.json" -n 1 --threads 1 --epochs 20 --checkpoints none --out "$work/real" --fresh; code=$?
         [ "$(sed -n 's/^oom_kill //p' /proc/vmstat)" = "$before" ] && continue
         grep -q 'worker 0: ' "$work/real.log" && ended=yes
@@ -75,7 +75,7 @@ if [ -n "$box" ] && grep -q '^oom_kill' /proc/vmstat; then
 fi
 if [ -n "$ended" ]; then
     echo "with $mib MiB: $(tail -n 1 "$work/real.log")"
-    check "a real end by the kernel: $code" sh -c '[ "$1" = 138 ] && grep -q "kernel ended a process\|killed by the kernel" "$2"' - "$code" "$work/real.log"
-else skip "nobody is killed for real: no cgroup can be made, or the kernel counts nobody"; fi
-[ -n "$box" ] && rmdir "$box" 2>/dev/null
+    check "a worker killed by the kernel: $code" sh -c '[ "$1" = 138 ] && grep -q "kernel ended a process\|killed by the kernel" "$2"' - "$code" "$work/real.log"
+else skip "no out-of-memory kill: no cgroup can be created, or the kernel does not count kills"; fi
+[ -n "$group" ] && rmdir "$group" 2>/dev/null
 end

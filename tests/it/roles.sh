@@ -1,5 +1,5 @@
 #!/bin/sh
-# A parameter server beside workers, as processes: it leads, computes nothing and keeps every step
+# A parameter server with workers, as processes: it leads, computes nothing and keeps every step
 # when all workers are killed at once, repeatedly; without it the workers continue. Digest,
 # weights and steps.jsonl are those of one worker. By TF_CONFIG and by flags.
 . "$(dirname "$0")/common"
@@ -12,50 +12,50 @@ digest=$(json_string "$work/alone/result.json" state_digest)
 set -- $(free_ports 4); ps=127.0.0.1:$1 w0=127.0.0.1:$2 w1=127.0.0.1:$3 http=$4
 
 config() { printf '{"cluster":{"worker":["%s","%s"],"ps":["%s"]},"task":{"type":"%s","index":%s}}' "$w0" "$w1" "$ps" "$1" "$2"; }
-start() { # TYPE INDEX FLAGS...: into p
+start() { # TYPE INDEX FLAGS...: starts a process; sets p
     type=$1 i=$2; shift 2
     (TF_CONFIG=$(config "$type" "$i") exec "$qringd" "$work/job.json" --data-port 0 --threads 1 --epochs $epochs --http-port 0 --out "$out" "$@" \
         >>"$out.$type$i.log" 2>&1 </dev/null) & p=$!
     started="$started $p"
 }
 steps() { n=0; [ ! -e "$out/steps.jsonl" ] || n=$(wc -l <"$out/steps.jsonl"); }
-until_steps() { # LINES: the log has as many
+until_steps() { # LINES: waits until steps.jsonl has as many
     tries=0; until steps; [ "$n" -ge "$1" ] || [ $tries -gt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done
 }
-same() { # WHAT: the run's end is that of one worker
+same() { # WHAT: digest, steps and weights are those of one worker
     check "$1: the digest" test "$(json_string "$out/result.json" state_digest)" = "$digest"
     check "$1: each step once" cmp -s "$out/steps.jsonl" "$work/alone/steps.jsonl"
     check "$1: the weights" cmp -s "$out/weights.safetensors" "$work/alone/weights.safetensors"
 }
 
-# all workers die at once, again and again
+# All workers are killed at once, repeatedly.
 out=$work/again; mkdir -p "$out"
 start ps 0 --http-port "$http"; server=$p
 start worker 0; a=$p; start worker 1; b=$p
-for blow in 1 2 3 4; do
-    until_steps $((blow * 300)); before=$n
+for round in 1 2 3 4; do
+    until_steps $((round * 300)); before=$n
     kill -9 "$a" "$b"; wait "$a" "$b" 2>/dev/null
     sleep 0.5; steps; held=$n
-    check "blow $blow: nothing is trained without workers, after $before lines $held" test $((held - before)) -lt 300
-    [ $blow != 2 ] || {
-        run_in 60 "$work/said" "$qring" status "127.0.0.1:$http"
-        check "status knows what it is: $(head -n 1 "$work/said")" grep -q "^parameter server 0 at " "$work/said"
-        check "who is gone" grep -q '^members     parameter server 0\|^absent ' "$work/said"
+    check "kill $round: no training without workers, after $before lines $held" test $((held - before)) -lt 300
+    [ $round != 2 ] || {
+        run_in 60 "$work/output" "$qring" status "127.0.0.1:$http"
+        check "status of a parameter server: $(head -n 1 "$work/output")" grep -q "^parameter server 0 at " "$work/output"
+        check "status names the members or the absent workers" grep -q '^members     parameter server 0\|^absent ' "$work/output"
     }
     start worker 0; a=$p; start worker 1; b=$p
 done
 wait "$server"; rc=$?; wait "$a"; rc_a=$?; wait "$b"; rc_b=$?
-check "all end with 0, not $rc $rc_a $rc_b" test "$rc $rc_a $rc_b" = "0 0 0"
+check "all processes end with 0, not $rc $rc_a $rc_b" test "$rc $rc_a $rc_b" = "0 0 0"
 same "all workers killed four times"
-check "it waited for them" test "$(grep -c 'too few workers left (0 of 1 needed)' "$out.ps0.log")" -ge 4
-check "it never went back to a checkpoint" test -z "$(grep -e 'went back' -e 'goes on from step' -e 'resumed from step' -e 'resuming from step' "$out.ps0.log")"
-check "workers take over the state" grep -q 'fetched the state of step' "$out.worker0.log"
-check "it computed nothing" grep -q 'with 2 workers (1, 2) and 1 parameter server (0)' "$out.ps0.log"
-check "its log says what it is" grep -q 'this is a ps, index 0, at' "$out.ps0.log"
+check "the server waited for workers" test "$(grep -c 'too few workers left (0 of 1 needed)' "$out.ps0.log")" -ge 4
+check "the server never went back to a checkpoint" test -z "$(grep -e 'went back' -e 'goes on from step' -e 'resumed from step' -e 'resuming from step' "$out.ps0.log")"
+check "workers fetch the state" grep -q 'fetched the state of step' "$out.worker0.log"
+check "the server is not counted as computing" grep -q 'with 2 workers (1, 2) and 1 parameter server (0)' "$out.ps0.log"
+check "the server logs its role" grep -q 'this is a ps, index 0, at' "$out.ps0.log"
 echo "all workers killed four times, in steps $(grep -o 'keeps the state of [0-9]* reductions' "$out.ps0.log" | grep -o '[0-9]*' | tr '\n' ' ')"
 
-# the server dies for good: the others train on, and write what it would have written
-out=$work/gone; mkdir -p "$out"
+# The server is killed and not restarted: the workers continue, and write the outputs.
+out=$work/lost; mkdir -p "$out"
 start ps 0; server=$p; start worker 0; a=$p; start worker 1; b=$p
 until_steps 300
 kill -9 "$server"; wait "$server" 2>/dev/null
@@ -63,20 +63,20 @@ wait "$a"; rc_a=$?; wait "$b"; rc_b=$?
 check "without the server: 0 and 0, not $rc_a $rc_b" test "$rc_a $rc_b" = "0 0"
 same "the server killed"
 
-# asked to stop, alone: what it has is published, and goes on under workers alone
+# SIGTERM to a server without workers: its state is published, and a worker resumes from it
 out=$work/stopped; mkdir -p "$out"
 start ps 0; server=$p; start worker 0; a=$p; start worker 1; b=$p
 until_steps 300
 kill -9 "$a" "$b"; wait "$a" "$b" 2>/dev/null
 sleep 0.2; kill -TERM "$server"; wait "$server"; rc=$?
-check "SIGTERM while it waits: 143, not $rc" test $rc = 143
-check "its state is published" test -s "$out/checkpoints/LATEST"
+check "SIGTERM to a waiting server: 143, not $rc" test $rc = 143
+check "the server's state is published" test -s "$out/checkpoints/LATEST"
 unset TF_CONFIG
-run_in 100 "$out.alone.log" "$qringd" "$work/job.json" --epochs $epochs --http-port 0 --out "$out" || fail "it does not go on alone"
-check "it goes on from there" grep -q 'resuming from step' "$out.alone.log"
+run_in 100 "$out.alone.log" "$qringd" "$work/job.json" --epochs $epochs --http-port 0 --out "$out" || fail "a worker alone does not resume"
+check "the worker resumes from the checkpoint" grep -q 'resuming from step' "$out.alone.log"
 same "from its checkpoint"
 
-# by flags; two of them
+# two servers, by flags
 out=$work/flags; mkdir -p "$out"
 # shellcheck disable=SC2046
 set -- $(free_ports 3)
@@ -91,21 +91,21 @@ member w0 --index 0 --parameter-servers "127.0.0.1:$1,127.0.0.1:$2" --peers "127
 wait "$p"; rc=$?; wait "$a"; rc_a=$?; wait "$b"; rc_b=$?
 check "two servers and a worker: 0, not $rc $rc_a $rc_b" test "$rc $rc_a $rc_b" = "0 0 0"
 same "two servers and a worker"
-check "one worker is counted" test "$(sed -n 's/.*"workers" *: *\([0-9]*\).*/\1/p' "$out/result.json")" = 1
+check "result.json counts one worker" test "$(sed -n 's/.*"workers" *: *\([0-9]*\).*/\1/p' "$out/result.json")" = 1
 
-# it needs no workspaces: a statevector of 20 qubits
+# A server allocates no workspaces, such as a statevector of 20 qubits.
 cat >"$work/big.json" <<'J'
 {"name": "big", "seed": 1, "model": [{"layer": "quantum", "circuit": {"ansatz": "strongly-entangling", "qubits": 20, "layers": 4},
   "readouts": ["Z0 Z1 Z2 Z3 Z4 Z5 Z6 Z7 Z8 Z9 Z10 Z11 Z12 Z13 Z14 Z15 Z16 Z17 Z18 Z19"]}], "data": {"source": "none"}, "train": {"epochs": 2, "loss": "expectation"}}
 J
 out=$work/big; mkdir -p "$out"
-for who in ps worker; do
-    (TF_CONFIG=$(config $who 0 | sed "s/,\"$w1\"//") exec /usr/bin/env python3 -c '
+for role in ps worker; do
+    (TF_CONFIG=$(config $role 0 | sed "s/,\"$w1\"//") exec /usr/bin/env python3 -c '
 import os, resource, subprocess, sys
 rc = subprocess.call(sys.argv[2:], stdin=subprocess.DEVNULL)
-open(sys.argv[1], "w").write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)); sys.exit(rc)' "$work/kib.$who" "$qringd" "$work/big.json" --data-port 0 \
-        --threads 1 --http-port 0 --out "$out" >"$out.$who.log" 2>&1) & started="$started $!" pid_last=$!
-    [ $who = ps ] && pid_ps=$pid_last
+open(sys.argv[1], "w").write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)); sys.exit(rc)' "$work/kib.$role" "$qringd" "$work/big.json" --data-port 0 \
+        --threads 1 --http-port 0 --out "$out" >"$out.$role.log" 2>&1) & started="$started $!" pid_last=$!
+    [ $role = ps ] && pid_ps=$pid_last
 done
 wait "$pid_last"; rc=$?; wait "$pid_ps"; rc_ps=$?
 check "20 qubits: 0 and 0, not $rc $rc_ps" test "$rc $rc_ps" = "0 0"

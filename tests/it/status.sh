@@ -1,67 +1,67 @@
 #!/bin/sh
-# qring status of a training ring: members and speed; a killed worker is reported as absent,
-# counted and named; a restarted one is counted too. No listener, another server, no answer: a
-# message and the documented exit code.
+# qring status of a training ring: members and speed; a killed worker is reported as absent, counted
+# and named; a restarted worker is counted. No listener, another server, no answer: a message and
+# the documented exit code.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_HTTP_PORT
 sed 's/"name": "qcnn"/"name": "status"/' deploy/jobs/qcnn.json >"$work/job.json"
 # shellcheck disable=SC2046
-set -- $(free_ports 6); p0=$1 p1=$2 h0=$3 h1=$4 other=$5 nobody=$6
+set -- $(free_ports 6); p0=$1 p1=$2 h0=$3 h1=$4 other=$5 unused=$6
 
-start() { # INDEX HTTP-PORT: into p
+start() { # INDEX HTTP-PORT: starts a worker; sets p
     (TF_CONFIG=$(tf_config "$1" "127.0.0.1:$p0" "127.0.0.1:$p1") exec "$qringd" "$work/job.json" --data-port 0 --threads 1 --epochs 1000000 --min-workers 1 \
         --out "$work/out" --checkpoint-interval 1s --http-port "$2" >>"$work/worker$1.log" 2>&1 </dev/null) & p=$!
     started="$started $p"
 }
-ask() { run_in 60 "$work/said" "$qring" status "$@"; }
-said() { grep -qE -- "$1" "$work/said"; }
-until_said() { # SECONDS PORT PATTERN WHAT
-    tries=$1; until ask "127.0.0.1:$2" && said "$3"; do
-        tries=$((tries - 1)); [ $tries -gt 0 ] || { fail "$4"; cat "$work/said"; return 1; }
+ask() { run_in 60 "$work/output" "$qring" status "$@"; }
+printed() { grep -qE -- "$1" "$work/output"; }
+until_printed() { # SECONDS PORT PATTERN WHAT
+    tries=$1; until ask "127.0.0.1:$2" && printed "$3"; do
+        tries=$((tries - 1)); [ $tries -gt 0 ] || { fail "$4"; cat "$work/output"; return 1; }
         sleep 0.2
     done
     pass
 }
-key() { $python -c 'import json, sys; d = json.load(open(sys.argv[1])); exec("v = d" + sys.argv[2]); print(v)' "$work/said" "$1"; }
+key() { $python -c 'import json, sys; d = json.load(open(sys.argv[1])); exec("v = d" + sys.argv[2]); print(v)' "$work/output" "$1"; }
 
 start 0 "$h0"; w0=$p
 start 1 "$h1"; w1=$p
-until_said 60 "$h0" 'slowest     worker [01], at [0-9]+ % of worker [01]' "two workers show who is slow" && {
-    check "who it is" said "^worker 0 at 127.0.0.1:$h0, rank [01] of 2 in generation [0-9]+\$"
-    check "what it takes" said '^cost        [0-9.e-]+ pod-hours$'
-    check "both are members" said '^members     worker 0 \(.* micro-batches/s\), worker 1 \(.* micro-batches/s\)$'
-    check "steps" said '^step        [0-9]+ of [0-9]+, epoch [0-9]+ of 1000000; [0-9.e+]+ steps/s, .* left$'
-    check "nothing was lost" said '^changes     0: 0 joined, 0 lost'
-    cat "$work/said"
+until_printed 60 "$h0" 'slowest     worker [01], at [0-9]+ % of worker [01]' "status names the slower worker" && {
+    check "the worker's identity" printed "^worker 0 at 127.0.0.1:$h0, rank [01] of 2 in generation [0-9]+\$"
+    check "the cost" printed '^cost        [0-9.e-]+ pod-hours$'
+    check "both workers are members" printed '^members     worker 0 \(.* micro-batches/s\), worker 1 \(.* micro-batches/s\)$'
+    check "the step and the speed" printed '^step        [0-9]+ of [0-9]+, epoch [0-9]+ of 1000000; [0-9.e+]+ steps/s, .* left$'
+    check "no worker was lost" printed '^changes     0: 0 joined, 0 lost'
+    cat "$work/output"
 }
 ask "127.0.0.1:$h1" --json; rc=$?
 check "--json ends with 0, not $rc" test $rc = 0
-check "a step rate" test "$(key '["steps_per_second"] > 0')" = True
-check "two members" test "$(key '["peers"]' | grep -o "'member': True" | wc -l)" = 2
-check "it is worker 1" test "$(key '["metrics"]["qring_index"]')" = 1
-check "its step" test "$(key '["metrics"]["qring_step"] > 0')" = True
+check "--json: the step rate" test "$(key '["steps_per_second"] > 0')" = True
+check "--json: two members" test "$(key '["peers"]' | grep -o "'member': True" | wc -l)" = 2
+check "--json: the index" test "$(key '["metrics"]["qring_index"]')" = 1
+check "--json: the step" test "$(key '["metrics"]["qring_step"] > 0')" = True
 
 kill -9 "$w1"; wait "$w1" 2>/dev/null
-until_said 40 "$h0" '^absent      worker 1$' "a killed worker is not here" && {
-    check "alone" said ', rank 0 of 1 in generation'
-    check "it is counted" said '^changes     1: 0 joined, 1 lost or left; the last pause took [0-9.]+ s$'
-    check "the last error names it" said '^last error  W group: worker 1 .*ago$'
-    check "it trains on" said '; [0-9.e+]*[1-9][0-9.e+]* steps/s'
-    sed -n '/^members/,$p' "$work/said"
+until_printed 40 "$h0" '^absent      worker 1$' "a killed worker is absent" && {
+    check "the remaining worker is alone" printed ', rank 0 of 1 in generation'
+    check "the killed worker is counted" printed '^changes     1: 0 joined, 1 lost or left; the last pause took [0-9.]+ s$'
+    check "the last error names the killed worker" printed '^last error  W group: worker 1 .*ago$'
+    check "the remaining worker trains" printed '; [0-9.e+]*[1-9][0-9.e+]* steps/s'
+    sed -n '/^members/,$p' "$work/output"
 }
 start 1 "$h1"; w1=$p
-until_said 60 "$h0" '^changes     2: 1 joined, 1 lost' "who comes back is counted"
-until_said 20 "$h0" '^checkpoint  step [1-9][0-9]*, .* ago; [1-9][0-9]* published here, 0 failed$' "checkpoints are told"
+until_printed 60 "$h0" '^changes     2: 1 joined, 1 lost' "a restarted worker is counted"
+until_printed 20 "$h0" '^checkpoint  step [1-9][0-9]*, .* ago; [1-9][0-9]* published here, 0 failed$' "status has the checkpoints"
 kill -STOP "$w0"
 ask "127.0.0.1:$h0"; rc=$?
 check "a frozen worker: 138, not $rc" test $rc = 138
-check "it is said" said "cannot query 127.0.0.1:$h0: Timeout was reached"
+check "a frozen worker: the error" printed "cannot query 127.0.0.1:$h0: Timeout was reached"
 kill -CONT "$w0"
 kill -TERM "$w0" "$w1"; wait "$w0" "$w1" 2>/dev/null
 
-ask "127.0.0.1:$nobody"; rc=$?
-check "nobody listens: 138, not $rc" test $rc = 138
-check "no process listens" said "cannot query 127.0.0.1:$nobody: .*connect to server: check that the worker runs"
+ask "127.0.0.1:$unused"; rc=$?
+check "no listener: 138, not $rc" test $rc = 138
+check "no listener: the error" printed "cannot query 127.0.0.1:$unused: .*connect to server: check that the worker runs"
 $python -c '
 import socket, sys
 s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
@@ -71,7 +71,7 @@ tries=0; until ss -ltn 2>/dev/null | grep -q ":$other " || [ $tries -gt 600 ]; d
 for why in 'not an HTTP address' 'answers 404' 'line 1' 'version is missing'; do
     ask "127.0.0.1:$other"; rc=$?
     check "another program: 2, not $rc" test $rc = 2
-    check "$why" said "127.0.0.1:$other is not a qring worker: .*$why"
+    check "another program: '$why' in the error" printed "127.0.0.1:$other is not a qring worker: .*$why"
 done
 ask "127.0.0.1:$other"; rc=$?
 check "no answer: 138, not $rc" test $rc = 138
