@@ -8,7 +8,8 @@ unset TF_CONFIG QRING_JOB QRING_WEIGHTS
 models="chain-12 chain-frozen chain-sandwich chain-two-circuits ansatz-feature-map ansatz-uploading expressions vqe-hamiltonian expectation-weights counts-auc"
 often="--checkpoint-interval 20ms --checkpoint-steps 5 --logdir="
 
-# started_run DIR FLAGS: qring run of $job in the background; until its log has $1 lines more
+# started_run DIR FLAGS: starts qring run of $job in the background; sets d and r. until_lines N:
+# waits for N steps or the exit
 started_run() { d=$1; shift; setsid nice -n 19 "$qring" run "$job" --out "$d" --epochs $epochs "$@" >>"$d.log" 2>&1 </dev/null & r=$!; started="$started $r"; }
 lines() { if [ -f "$1" ]; then wc -l <"$1"; else echo 0; fi; }
 until_lines() {
@@ -20,12 +21,12 @@ as_undisturbed() {
     check "$name, $1: the weights" cmp -s "$d/weights.h5" "$work/$name-alone/weights.h5"
     check "$name, $1: each step once" cmp -s "$d/steps.jsonl" "$work/$name-alone/steps.jsonl"
 }
-# undisturbed: $job by one worker, in peace; `all` is how many lines its steps have
+# undisturbed: trains $job with one worker; sets all to the number of lines in its steps.jsonl
 undisturbed() {
     run_in 120 "$work/log" "$qring" run "$job" -n 1 --epochs $epochs --out "$work/$name-alone" --checkpoints none --logdir= || fail "$name: $(tail -n 2 "$work/log")"
     all=$(lines "$work/$name-alone/steps.jsonl")
 }
-# all_killed: two workers of $job, killed after a third of the steps, and one that goes on
+# all_killed: kills two workers of $job after a third of the steps; one worker resumes
 all_killed() {
     # shellcheck disable=SC2086
     started_run "$work/$name-all" -n 2 $often
@@ -34,7 +35,7 @@ all_killed() {
     wait $r 2>/dev/null
     # shellcheck disable=SC2086
     run_in 120 "$work/log" "$qring" run "$job" -n 1 --epochs $epochs --out "$d" $often; rc=$?
-    check "$name: it ends with 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
+    check "$name: the resumed run ends with 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
     if grep -q "^resuming from step" "$work/log"; then resumed="$resumed $name"; fi
     as_undisturbed "all killed"
 }
@@ -46,15 +47,15 @@ for name in $models; do
     until_lines $((all / 5))
     if kill -9 "$(pgrep -P $r -f qringd | head -n 1)" 2>/dev/null; then kills=$((kills + 1)); fi
     wait $r; rc=$?
-    check "$name: a ring of which one is killed ends with 0, not $rc: $(tail -n 2 "$d.log")" test $rc = 0
+    check "$name: a ring with one worker killed ends with 0, not $rc: $(tail -n 2 "$d.log")" test $rc = 0
     as_undisturbed "one of three killed"
     all_killed
     rm -rf "$work/$name-one" "$work/$name-all"
 done
-check "most were killed while they trained: $kills of 20" test $kills -ge 12
-check "most went on from a checkpoint:$resumed" test "$(echo "$resumed" | wc -w)" -ge 6
+check "most runs were killed while training: $kills of 20" test $kills -ge 12
+check "most runs resumed from a checkpoint:$resumed" test "$(echo "$resumed" | wc -w)" -ge 6
 
-# transfer learning: an old circuit, frozen, under a new head; from each form of file
+# transfer learning: a trained circuit, frozen, with a new head; from each file format
 old=$work/chain-sandwich-alone
 "$qring" weights "$old/weights.safetensors" --to "$work/old.npz" >/dev/null
 cp "$old/weights.safetensors" "$old/weights.h5" "$work"
@@ -70,7 +71,7 @@ job["model"][2]["trainable"] = False
 job["model"][4]["name"] = "head"
 job["train"]["initial_weights"] = {"url": work + "/" + file, "layers": {"embedding": "dense", "pqc": "pqc"}}
 json.dump(job, open(work + "/head.json", "w"))
-# where nothing learns that can be seen, and the same without the old weights: what they begin with
+# with a negligible learning rate, with and without the old weights: the initial weights
 job["train"]["optimizer"]["learning_rate"] = 1e-13
 json.dump(job, open(work + "/start.json", "w"))
 del job["train"]["initial_weights"]
@@ -83,13 +84,13 @@ done
 "$qring" show "$work/head.json" --json >"$work/counts.json"; "$qring" show "$work/head.json" >"$work/counts.txt"
 "$qring" validate "$work/head.json" --out "$work/v" >"$work/validate.txt" 2>&1
 total=$(sed 's/.*"parameters":\([0-9]*\),"frozen.*/\1/' "$work/counts.json") frozen=$(sed 's/.*"frozen_parameters":\([0-9]*\).*/\1/' "$work/counts.json")
-check "of $total parameters some are frozen ($frozen), some not" test "${frozen:-0}" -gt 0 -a "${frozen:-0}" -lt "${total:-0}"
-check "show says both" test "$(grep -cxE "Trainable params: $((total - frozen))|Non-trainable params: $frozen" "$work/counts.txt")" = 2
-check "validate too" holds "$work/validate.txt" "$total parameters: $((total - frozen)) trainable, $frozen frozen"
-check "and the log" holds "$work/head-old.npz/worker-0.log" "$total parameters: $((total - frozen)) trainable, $frozen frozen"
-check "the same model from its seed" run_in 60 "$work/log" "$qring" run "$work/anew.json" -n 1 --epochs 1 --out "$work/anew"
-check "the same start from safetensors and npz" cmp -s "$work/head-weights.safetensors/weights.h5" "$work/head-old.npz/weights.h5"
-check "the frozen circuit is the old one, bit by bit (h5: as float32); the rest learns, the embedding from where it was, the head from the seed" $python - "$work" <<'P'
+check "$frozen of $total parameters are frozen" test "${frozen:-0}" -gt 0 -a "${frozen:-0}" -lt "${total:-0}"
+check "show prints both numbers" test "$(grep -cxE "Trainable params: $((total - frozen))|Non-trainable params: $frozen" "$work/counts.txt")" = 2
+check "validate prints both numbers" holds "$work/validate.txt" "$total parameters: $((total - frozen)) trainable, $frozen frozen"
+check "the log has both numbers" holds "$work/head-old.npz/worker-0.log" "$total parameters: $((total - frozen)) trainable, $frozen frozen"
+check "the model with weights from the seed" run_in 60 "$work/log" "$qring" run "$work/anew.json" -n 1 --epochs 1 --out "$work/anew"
+check "the same weights from safetensors and npz" cmp -s "$work/head-weights.safetensors/weights.h5" "$work/head-old.npz/weights.h5"
+check "the frozen circuit has the old bits (h5: as float32); embedding and head are trained, from the old weights and from the seed" $python - "$work" <<'P'
 import json, struct, sys
 def tensors(path):
     raw = open(path, "rb").read()
@@ -114,32 +115,32 @@ for file in "weights.safetensors", "weights.h5":
     if not ok:
         sys.exit("%s: %s, moved by %g" % (file, sorted(new), moved))
 P
-# and it goes on from its checkpoint, not from the old weights again
+# A killed run resumes from its checkpoint, not from the old weights.
 name=head job=$work/head.json resumed=
 undisturbed
 all_killed
-check "transfer learning went on from a checkpoint: $(head -n 3 "$work/log")" test "$resumed" = " head"
-# what a job begins with: qring weights --init, and a run that does not move
+check "transfer learning resumed from a checkpoint: $(head -n 3 "$work/log")" test "$resumed" = " head"
+# initial weights: qring weights --init, and a run with learning rate 0
 still="--set train.optimizer.learning_rate=0"
 check "the first weights, as a file" run_in 20 "$work/init.log" "$qring" weights --init "$work/head.json" --seed 9 $still --to "$work/first.safetensors"
-check "a run that does not move" run_in 60 "$work/log" "$qring" run "$work/head.json" --seed 9 $still --epochs 1 --out "$work/still"
-check "ends with the same bytes" cmp "$work/first.safetensors" "$work/still/weights.safetensors"
+check "a run with learning rate 0" run_in 60 "$work/log" "$qring" run "$work/head.json" --seed 9 $still --epochs 1 --out "$work/still"
+check "the run ends with the initial weights" cmp "$work/first.safetensors" "$work/still/weights.safetensors"
 "$qring" weights --init deploy/jobs/qcnn.json >"$work/init.csv"; rc=$?
-check "as text: exit 0, not $rc" test $rc = 0
-check "parameters by name, in their order" test "$(sed -n '2,4p;11,12p' "$work/init.csv" | cut -d, -f1-3 | tr '\n' ' ')" = \
+check "initial weights as CSV: exit 0, not $rc" test $rc = 0
+check "initial weights as CSV: parameters by name, in order" test "$(sed -n '2,4p;11,12p' "$work/init.csv" | cut -d, -f1-3 | tr '\n' ' ')" = \
     "pqc/parameters,0,qconv0 pqc/parameters,1,qconv1 pqc/parameters,2,qconv2 pqc/parameters,9,qconv10 pqc/parameters,10,qconv11 "
-check "JSON has the same numbers" $python - "$work/init.csv" "$("$qring" weights --init deploy/jobs/qcnn.json --json)" <<'P'
+check "initial weights as JSON: the same values" $python - "$work/init.csv" "$("$qring" weights --init deploy/jobs/qcnn.json --json)" <<'P'
 import csv, json, sys
-rows, said = list(csv.DictReader(open(sys.argv[1]))), json.loads(sys.argv[2])
+rows, report = list(csv.DictReader(open(sys.argv[1]))), json.loads(sys.argv[2])
 flat = lambda v: [x for i in v for x in flat(i)] if isinstance(v, list) else [v]
-for name, values in said["weights"].items():
+for name, values in report["weights"].items():
     of = [r for r in rows if r["tensor"] == name]
     assert [float(r["value"]) for r in of] == flat(values) and [int(r["index"]) for r in of] == list(range(len(of)))
-    assert [r["parameter"] for r in of] == said["parameters"].get(name, [""] * len(of))
-assert len(rows) == sum(len(flat(v)) for v in said["weights"].values())
+    assert [r["parameter"] for r in of] == report["parameters"].get(name, [""] * len(of))
+assert len(rows) == sum(len(flat(v)) for v in report["weights"].values())
 P
 run_in 20 "$work/log" "$qring" weights --init deploy/jobs/qcnn.json "$work/first.safetensors"; rc=$?
-check "with a file too: refused with 2, not $rc" test $rc = 2
+check "--init with a weights file: exit 2, not $rc" test $rc = 2
 run_in 20 "$work/log" "$qring" weights "$work/first.safetensors" --seed 3; rc=$?
-check "a key without a job: refused with 2, not $rc" test $rc = 2
+check "--seed without a job: exit 2, not $rc" test $rc = 2
 end

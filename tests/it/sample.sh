@@ -1,6 +1,7 @@
 #!/bin/sh
-# qring sample: counts add up; the same strings for any threads, kernels and selection of samples, with and without noise; a job whose read-outs are
-# shots trains to one digest on any number of workers; QAOA and a Born machine that train by shots; bad arguments.
+# qring sample: counts add up; the same strings for any threads, kernels and selection of samples,
+# with and without noise; a job with shots trains to one digest on any number of workers; QAOA and a
+# Born machine trained with shots; bad arguments.
 . "$(dirname "$0")/common"
 job=$root/deploy/jobs/qcnn.json
 digest() { json_string "$1/result.json" state_digest; }
@@ -14,7 +15,7 @@ for each in "$job" "$work/noisy.json"; do
     run_in 60 "$work/$name.alone" "$qring" sample "$each" --samples 5 --shots 500 --isa portable --threads 1
     sed -n '/^5,/p' "$work/$name.csv" >"$work/$name.of5"
     sed 1d "$work/$name.alone" >"$work/$name.body"
-    check "$name: the same strings alone, portable, one thread" cmp "$work/$name.of5" "$work/$name.body"
+    check "$name: one sample, portable, one thread: the same strings" cmp "$work/$name.of5" "$work/$name.body"
     run_in 60 "$work/$name.counts" "$qring" sample "$each" --samples 0 --shots 500 --counts --format json
     check "$name: counts add up" test "$(sed 's/.*"counts"//' "$work/$name.counts" | grep -o '": [0-9]*' | awk '{ n += $2 } END { print n }')" = 500
     run_in 60 "$work/$name.seed" "$qring" sample "$each" --samples 5 --shots 500 --seed 99
@@ -23,7 +24,7 @@ done
 sed -i 's/"layer": "quantum"/"layer": "quantum", "shots": 200, "trajectories": 50/' "$work/noisy.json"
 for n in 1 3; do run_in 120 "$work/run$n" "$qring" run "$work/noisy.json" -n $n --out "$work/out$n"; done
 check "one digest with shots and noise" test "$(digest "$work/out1")" = "$(digest "$work/out3")"
-# Without data the loss is the prediction: both have the shots of the seed.
+# Without data the loss is the prediction: both use the shots of the seed.
 cat >"$work/turn.json" <<'END'
 {"name": "turn", "seed": 1, "data": {"source": "none"}, "train": {"epochs": 1, "loss": "expectation"},
  "model": [{"layer": "quantum", "shots": 1000, "readouts": ["Z0"],
@@ -35,19 +36,20 @@ for seed in 3 99; do
         run_in 60 "$work/$of$seed" "$qring" gradient "$work/turn.json" --weights "$work/turn/weights.h5" --of $of --seed $seed
         sed -i 's/.*"'$of'":\([^,]*\).*/\1/' "$work/$of$seed"
     done
-    check "seed $seed: the prediction of qring gradient is its loss" cmp "$work/loss$seed" "$work/prediction$seed"
+    check "seed $seed: the prediction of qring gradient equals its loss" cmp "$work/loss$seed" "$work/prediction$seed"
 done
 check "another seed, another prediction" test "$(cmp "$work/prediction3" "$work/prediction99" >/dev/null 2>&1; echo $?)" = 1
 # Petersen's graph: the largest of its cuts has 12 of 15 edges.
 maxcut=$root/deploy/jobs/examples/maxcut.json
-run_in 120 "$work/maxcut.said" "$qring" run "$maxcut" --out "$work/maxcut" --set 'model[0].shots=200' --set 'model[0].gradient="parameter-shift"'
+run_in 120 "$work/maxcut.log" "$qring" run "$maxcut" --out "$work/maxcut" --set 'model[0].shots=200' --set 'model[0].gradient="parameter-shift"'
 run_in 60 "$work/cuts" "$qring" sample "$maxcut" --weights "$work/maxcut/weights.h5" --shots 1000 --counts
 largest=$(awk -F, 'BEGIN { n = split("0 1 1 2 2 3 3 4 4 0 0 5 1 6 2 7 3 8 4 9 5 7 6 8 7 9 8 5 9 6", v, " ") }
     NR > 1 { cut = 0; for (i = 1; i < n; i += 2) cut += substr($2, v[i] + 1, 1) != substr($2, v[i + 1] + 1, 1); if (cut == 12) sum += $3 }
     END { print sum + 0 }' "$work/cuts")
-check "QAOA trained by shots: $largest of 1000 strings are the largest cut" test "$largest" -ge 900
+check "QAOA trained with shots: $largest of 1000 strings are the largest cut" test "$largest" -ge 900
 
-# A Born machine: three qubits whose strings have these probabilities. Untrained, the distance is 0.4 or more.
+# A Born machine: trains strings of three qubits to these probabilities. Untrained, the distance is
+# 0.4 or more.
 printf 'x,y0,y1,y2,y3,y4,y5,y6,y7\n0,0.02,0.2,0.25,0.03,0.03,0.25,0.2,0.02\n' >"$work/born.csv"
 cat >"$work/born.json" <<'END'
 {"name": "born", "seed": 1,
@@ -61,12 +63,12 @@ cat >"$work/born.json" <<'END'
  "data": {"source": "csv", "url": "born.csv"},
  "train": {"epochs": 300, "batch_size": 1, "loss": "mse", "optimizer": {"name": "adam", "learning_rate": 0.05}}}
 END
-run_in 120 "$work/born.said" "$qring" run "$work/born.json" --out "$work/born"
+run_in 120 "$work/born.log" "$qring" run "$work/born.json" --out "$work/born"
 run_in 60 "$work/strings" "$qring" sample "$work/born.json" --weights "$work/born/weights.h5" --shots 100000 --counts
 distance=$(sed 1d "$work/strings" | awk -F, 'BEGIN { split("0.02 0.2 0.25 0.03 0.03 0.25 0.2 0.02", p, " ") }
     { i = 1 + 4 * substr($2, 1, 1) + 2 * substr($2, 2, 1) + substr($2, 3, 1); off = $3 / 100000 - p[i]; sum += off < 0 ? -off : off; p[i] = 0 }
     END { for (i in p) sum += p[i]; print sum / 2 }')
-check "Born machine trained by its strings: distance $distance" awk "BEGIN { exit !($distance < 0.05) }"
+check "Born machine trained with shots: distance $distance" awk "BEGIN { exit !($distance < 0.05) }"
 
 wrong() { # exit code, words, arguments
     "$qring" sample "$work/noisy.json" "$3" "$4" >"$work/wrong" 2>&1

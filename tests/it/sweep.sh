@@ -1,5 +1,5 @@
 #!/bin/sh
-# qring sweep: one table and one set of weights for any number of workers and machines, through
+# qring sweep: one table and one set of weights for any number of workers and machines, despite
 # kill -9 of workers, of the processes that hold trials and of all processes, freezes, SIGTERM;
 # halving; failing trials; a bucket; output for Katib and TensorBoard.
 . "$(dirname "$0")/common"
@@ -33,19 +33,19 @@ quick="--logdir= --threads 1"
 often="--checkpoint-interval 20ms --checkpoint-steps 5 --lease 1s"
 # weights_of DIR: a digest of each trial's weights
 weights_of() { (cd "$1/trials" && sha256sum ./*/weights.h5 ./*/weights.safetensors ./*/steps.jsonl | sha256sum); }
-# as DIR REFERENCE WHAT: the same table and weights
+# as DIR REFERENCE WHAT: the table and weights equal the reference, and no claim remains
 as() {
     for f in sweep.csv sweep.json best/weights.h5 best/weights.safetensors best/job.json; do check "$3: $f" cmp "$1/$f" "$2/$f"; done
     check "$3: each trial's weights and steps" test "$(weights_of "$1")" = "$(weights_of "$2")"
-    # what a killed process had half written is nobody's
-    check "$3: no claim is left" test -z "$(ls "$1/sweep/claims" | grep -v '[.]tmp-')"
+    # Temporary files of a killed process are no claims.
+    check "$3: no claim remains" test -z "$(ls "$1/sweep/claims" | grep -v '[.]tmp-')"
 }
-# background DIR LOG FLAGS...: a sweep in a session of its own; r is its process
+# background DIR LOG FLAGS...: starts a sweep in a new session; r is its process
 background() { d=$1 log=$2; shift 2; setsid "$qring" sweep --out "$d" $quick $often "$@" >>"$log" 2>&1 </dev/null & r=$!; started="$started $r"; }
-# below PID: the processes that it started
-below() { ps -o pid= --ppid "$1" | tr -d ' '; }
+# children PID: its child processes
+children() { ps -o pid= --ppid "$1" | tr -d ' '; }
 rows() { ls "$1/sweep/rows" 2>/dev/null | grep -vc '^\.'; }
-until_steps() { # DIR TRIAL N: until that trial has so many lines
+until_steps() { # DIR TRIAL N: waits until the trial's steps.jsonl has N lines
     tries=0
     while [ "$(cat "$1/trials/$2/steps.jsonl" 2>/dev/null | wc -l)" -lt "$3" ] && [ $tries -lt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done
 }
@@ -54,26 +54,26 @@ until_steps() { # DIR TRIAL N: until that trial has so many lines
 for n in 1 2 5; do
     check "64 trials, -n $n" run_in 120 "$work/grid$n.log" "$qring" sweep "$work/grid.json" -n $n --out "$work/grid$n" $quick
     check "-n $n: 64 lines" test "$(grep -c '^trial [0-9]*: loss=' "$work/grid$n.log")" = 64
-    check "-n $n: 65 lines of table" test "$(wc -l <"$work/grid$n/sweep.csv")" = 65
+    check "-n $n: 65 lines in the table" test "$(wc -l <"$work/grid$n/sweep.csv")" = 65
     [ $n = 1 ] || as "$work/grid$n" "$work/grid1" "-n $n"
 done
-check "again: nothing to do" run_in 60 "$work/again.log" "$qring" sweep "$work/grid.json" --out "$work/grid2" $quick
-check "it says so" holds "$work/again.log" 'resuming: 64 rows are there'
+check "a finished sweep" run_in 60 "$work/again.log" "$qring" sweep "$work/grid.json" --out "$work/grid2" $quick
+check "a finished sweep: the message" holds "$work/again.log" 'resuming: 64 rows are there'
 as "$work/grid2" "$work/grid1" "again"
 
-# a trial is a run
+# A trial equals a run.
 check "a run" run_in 60 "$work/run.log" "$qring" run "$work/grid.json" --set seed=3 --set train.optimizer.learning_rate=0.05 --out "$work/run" --logdir= --threads 1
-check "run says that it does not look at the sweep" holds "$work/run.log" 'qring sweep trains its trials'
-check "trial 10 is that run" cmp "$work/run/weights.h5" "$work/grid1/trials/0010/weights.h5"
+check "run warns that it ignores the sweep" holds "$work/run.log" 'qring sweep trains its trials'
+check "trial 10 has the weights of the run" cmp "$work/run/weights.h5" "$work/grid1/trials/0010/weights.h5"
 digest=$(json_string "$work/run/result.json" state_digest)
-check "and its row has its digest" grep -q "^10,done,5,5,3,0.05,.*,$digest,$(json_string "$work/run/result.json" job_hash),\$" "$work/grid1/sweep.csv"
+check "the row of trial 10 has the run's digest" grep -q "^10,done,5,5,3,0.05,.*,$digest,$(json_string "$work/run/result.json" job_hash),\$" "$work/grid1/sweep.csv"
 best=$(sed -n 's/.*"best":  *\([0-9]*\).*/\1/p; s/.*"best": \([0-9]*\).*/\1/p' "$work/grid1/sweep.json" | head -n 1)
 lowest=$(tail -n +2 "$work/grid1/sweep.csv" | sort -t, -k8,8g -k1,1n | head -n 1 | cut -d, -f1)
-check "the best is the one with the lowest val_loss: $lowest" test "$best" = "$lowest"
-check "its weights" cmp "$work/grid1/best/weights.h5" "$work/grid1/trials/$(printf %04d "$best")/weights.h5"
-check "they can be used" sh -c "'$qring' infer '$work/grid1/best' >'$work/infer.log'"
+check "the best trial has the lowest val_loss: $lowest" test "$best" = "$lowest"
+check "best/ has the weights of the best trial" cmp "$work/grid1/best/weights.h5" "$work/grid1/trials/$(printf %04d "$best")/weights.h5"
+check "infer reads best/" sh -c "'$qring' infer '$work/grid1/best' >'$work/infer.log'"
 
-# what Katib's collector reads: its own pattern, of each line
+# Katib's metrics collector: its pattern on each line
 $python - "$work" <<'P' || fail "Katib's pattern"
 import csv, re, sys
 work = sys.argv[1]
@@ -86,70 +86,70 @@ for row in csv.DictReader(open(work + "/grid1/sweep.csv")):
     assert got[int(row["trial"])] == {k: float(row[k]) for k in ("loss", "val_loss", "accuracy", "val_accuracy")}, row
 P
 
-# kill -9: of a worker, of a process that has a trial, of everything; two commands at one place
+# kill -9 of a worker, of a process with a trial, of all processes; two commands in one folder
 check "six longer trials, undisturbed" run_in 120 "$work/long.log" "$qring" sweep "$work/long.json" --out "$work/long" $quick
 background "$work/killed" "$work/killed.log" "$work/long.json" -n 2
 until_steps "$work/killed" 0000 300
-# between two trials a process for trials has no worker
+# A process for trials has no worker between two trials.
 hit='' tries=0
 until [ -n "$hit" ] || [ $tries -ge 500 ]; do
-    for slot in $(below $r); do for w in $(below "$slot"); do kill -9 "$w" 2>/dev/null && hit=$w && break 2; done; done
+    for slot in $(children $r); do for w in $(children "$slot"); do kill -9 "$w" 2>/dev/null && hit=$w && break 2; done; done
     tries=$((tries + 1)); sleep 0.02
 done
 tries=0; while ! holds "$work/killed.log" 'its worker was terminated by signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
-resumed='' # looked for more than once: each start of a worker writes its log anew
-looked() { [ -n "$resumed" ] || ! grep -qs 'resuming from step' "$work"/killed/trials/*/worker-0.log || resumed=yes; [ -n "$resumed" ]; }
-tries=0; until looked || [ $tries -ge 40 ]; do tries=$((tries + 1)); sleep 0.05; done
-for slot in $(below $r); do kill -9 "$slot"; break; done
+resumed='' # checked repeatedly: each start of a worker truncates its log
+check_resumed() { [ -n "$resumed" ] || ! grep -qs 'resuming from step' "$work"/killed/trials/*/worker-0.log || resumed=yes; [ -n "$resumed" ]; }
+tries=0; until check_resumed || [ $tries -ge 40 ]; do tries=$((tries + 1)); sleep 0.05; done
+for slot in $(children $r); do kill -9 "$slot"; break; done
 tries=0; while ! holds "$work/killed.log" 'a process for trials was terminated by signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
 until_steps "$work/killed" 0000 900
-looked
+check_resumed
 kill -9 $r; wait $r 2>/dev/null
 left=$(rows "$work/killed")
-check "it was killed before the end: $left rows" test "$left" -lt 6
+check "the sweep was killed before the end: $left rows" test "$left" -lt 6
 background "$work/killed" "$work/killed2.log" "$work/long.json"; first=$r
 background "$work/killed" "$work/killed3.log" "$work/long.json"; second=$r
 sleep 1
 kill -9 $second; wait $second 2>/dev/null
 wait $first; rc=$?
-check "who is left ends it: exit 0, not $rc" test $rc = 0
+check "the remaining command ends with 0, not $rc" test $rc = 0
 as "$work/killed" "$work/long" "kill -9"
-check "a worker's death was said" grep -q 'its worker was terminated by signal 9' "$work/killed.log"
-check "a worker went on from its checkpoint" looked
-check "and that of who had a trial" grep -q 'a process for trials was terminated by signal 9' "$work/killed.log"
+check "the killed worker was logged" grep -q 'its worker was terminated by signal 9' "$work/killed.log"
+check "a worker resumed from its checkpoint" check_resumed
+check "the killed process for trials was logged" grep -q 'a process for trials was terminated by signal 9' "$work/killed.log"
 
-# SIGTERM: 143, within a moment, and who comes next need not wait
-background "$work/asked" "$work/asked.log" "$work/long.json" -n 2 --lease 60s
-until_steps "$work/asked" 0000 300
+# SIGTERM: 143, and the next command need not wait for the lease
+background "$work/stopped" "$work/stopped.log" "$work/long.json" -n 2 --lease 60s
+until_steps "$work/stopped" 0000 300
 kill -TERM $r; wait $r; rc=$?
 check "SIGTERM: 143, not $rc" test $rc = 143
-check "it says what now" holds "$work/asked.log" 'stopped; the same command resumes'
-check "the same command goes on, at once" run_in 50 "$work/asked2.log" "$qring" sweep "$work/long.json" -n 2 --out "$work/asked" $quick --lease 60s
-as "$work/asked" "$work/long" "SIGTERM"
+check "SIGTERM: the message names the next command" holds "$work/stopped.log" 'stopped; the same command resumes'
+check "SIGTERM: the same command resumes at once" run_in 50 "$work/stopped2.log" "$qring" sweep "$work/long.json" -n 2 --out "$work/stopped" $quick --lease 60s
+as "$work/stopped" "$work/long" "SIGTERM"
 
-# two machines with folders of their own; one is frozen until the other has done everything
+# Two machines with separate folders; one is frozen until the other has trained all trials.
 background "$work/m1" "$work/m1.log" "$work/long.json" --to "$work/shared" --checkpoint-interval 10s; frozen=$r
 until_steps "$work/m1" 0000 300
-all=$(for slot in $(below $frozen); do echo "$slot"; below "$slot"; done)
-# not while it holds the lock on a file, which the kernel gives back to nobody as long as it lives
+all=$(for slot in $(children $frozen); do echo "$slot"; children "$slot"; done)
+# Not while it holds a file lock, which a frozen process never releases.
 locked() { for f in "$work"/shared/sweep/claims/.*.lock "$work"/shared/trials/*/checkpoints/.*.lock; do [ ! -e "$f" ] || flock -n "$f" true || return 0; done; return 1; }
 tries=0
 while kill -STOP $frozen $all && locked && [ $tries -lt 1200 ]; do kill -CONT $frozen $all; sleep 0.05; tries=$((tries + 1)); done
-check "the other one does all of it" run_in 60 "$work/m2.log" "$qring" sweep "$work/long.json" --out "$work/m2" --to "$work/shared" $quick $often
+check "the other machine trains all trials" run_in 60 "$work/m2.log" "$qring" sweep "$work/long.json" --out "$work/m2" --to "$work/shared" $quick $often
 kill -CONT $frozen $all
 wait $frozen; rc=$?
-check "who was frozen ends well: exit 0, not $rc" test $rc = 0
+check "the frozen command ends with 0, not $rc" test $rc = 0
 for d in m1 m2 shared; do check "$d: the table" cmp "$work/$d/sweep.csv" "$work/long/sweep.csv"; done
 
-# halving: the same whoever trains, and killed in between
+# halving: the same for any number of processes, and after kill -9
 check "halving" run_in 60 "$work/halving.log" "$qring" sweep "$work/halving.json" --out "$work/halving" $quick
 check "9, 3, 1" test "$(cut -d, -f2,3 "$work/halving/sweep.csv" | tail -n +2 | sort | uniq -c | awk '{printf "%s %s;", $1, $2}')" = "1 done,1200;6 stopped,200;2 stopped,400;"
 background "$work/halving2" "$work/halving2.log" "$work/halving.json" -n 3
 tries=0; while [ "$(rows "$work/halving2")" -lt 10 ] && [ $tries -lt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done
 kill -9 $r; wait $r 2>/dev/null
-check "halving goes on" run_in 60 "$work/halving3.log" "$qring" sweep "$work/halving.json" -n 2 --out "$work/halving2" $quick $often
+check "halving resumes" run_in 60 "$work/halving3.log" "$qring" sweep "$work/halving.json" -n 2 --out "$work/halving2" $quick $often
 as "$work/halving2" "$work/halving" "halving, killed"
-$python - "$work/halving" "$work/halving.json" <<'P' || fail "who goes on is not who is best"
+$python - "$work/halving" "$work/halving.json" <<'P' || fail "halving does not promote the best trials"
 import csv, json, glob, sys
 out, job = sys.argv[1:]
 rows = {}
@@ -163,37 +163,38 @@ for rung, n in ((0, 9), (1, 3), (2, 1)):
         assert sorted(best) == sorted(t for r, t in rows if r == rung + 1), (rung, best)
 P
 
-# trials that fail are rows, and the last ones
+# Failed trials have rows.
 check "one of two fails: exit 0" run_in 60 "$work/bad.log" "$qring" sweep "$work/bad.json" --out "$work/bad" $quick
-check "its row says why" grep -q '^1,failed,0,0,1e+30,sgd,.*gives a loss or gradient that is not finite' "$work/bad/sweep.csv"
+check "the row of a failed trial has the reason" grep -q '^1,failed,0,0,1e+30,sgd,.*gives a loss or gradient that is not finite' "$work/bad/sweep.csv"
 run_in 60 "$work/worse.log" "$qring" sweep "$work/worse.json" --out "$work/worse" $quick; rc=$?
 check "all fail: exit 4, not $rc" test $rc = 4
-check "which is said" holds "$work/worse.log" 'no trial has a result'
+check "all fail: the error" holds "$work/worse.log" 'no trial has a result'
 check "--fresh, --json" sh -c "'$qring' sweep '$work/bad.json' --out '$work/bad' $quick --fresh --json 2>'$work/fresh.log' | cmp - '$work/bad/sweep.json'"
-check "it has trained again" sh -c "! grep -q 'resuming' '$work/fresh.log'"
+check "--fresh trains again" sh -c "! grep -q 'resuming' '$work/fresh.log'"
 
 # --fresh removes what the sweep makes, nothing of the user's, and nothing below a link
-mkdir -p "$work/bad/sweep/keep" "$work/mine/rows"
-echo mine | tee "$work/bad/sweep/notes.txt" "$work/bad/sweep/keep/a.txt" "$work/bad/sweep/rows/mine.json" "$work/mine/result.json" >"$work/mine/rows/0-0000.json"
+mkdir -p "$work/bad/sweep/keep" "$work/user/rows"
+echo user | tee "$work/bad/sweep/notes.txt" "$work/bad/sweep/keep/a.txt" "$work/bad/sweep/rows/user.json" "$work/user/result.json" >"$work/user/rows/0-0000.json"
 check "--fresh beside files of the user's" run_in 20 "$work/fresh2.log" "$qring" sweep "$work/bad.json" --out "$work/bad" $quick --fresh
-for f in notes.txt keep/a.txt rows/mine.json; do check "--fresh leaves $f" grep -qx mine "$work/bad/sweep/$f"; done
+for f in notes.txt keep/a.txt rows/user.json; do check "--fresh leaves $f" grep -qx user "$work/bad/sweep/$f"; done
 for link in sweep trials trials/0001 trials/0001/checkpoints; do
-    out=$work/links; rm -rf "$out"; mkdir -p "$out/$(dirname $link)"; ln -s "$work/mine" "$out/$link"
+    out=$work/links; rm -rf "$out"; mkdir -p "$out/$(dirname $link)"; ln -s "$work/user" "$out/$link"
     run_in 20 "$work/link.log" "$qring" sweep "$work/bad.json" --out "$out" $quick --fresh; rc=$?
     check "--fresh through the link $link: exit 2, not $rc" test $rc = 2
-    check "it is said" holds "$work/link.log" "cannot delete files in $out/$link: it is a symbolic link"
+    check "--fresh through the link $link: the error" holds "$work/link.log" "cannot delete files in $out/$link: it is a symbolic link"
 done
-check "what a link leads to is as it was" test "$(cat "$work/mine/result.json" "$work/mine/rows/0-0000.json" | tr '\n' ' ')" = "mine mine "
+check "the targets of links are unchanged" test "$(cat "$work/user/result.json" "$work/user/rows/0-0000.json" | tr '\n' ' ')" = "user user "
 
-# what is no claim at a claim's name: removed, or the trial is trained without one
+# Another file in place of a claim is removed, or the trial is trained without a claim.
 mkdir -p "$work/odd/sweep/claims/0-0001/keep"; mkfifo "$work/odd/sweep/claims/0-0000"
 check "claims that are a FIFO and a folder" run_in 20 "$work/odd.log" "$qring" sweep "$work/bad.json" --out "$work/odd" $quick
-check "the FIFO is removed, which is said" holds "$work/odd.log" "0-0000 is a FIFO"
-check "a trial without a claim, which is said" holds "$work/odd.log" "training without a claim, since none can be written"
-check "the same table" cmp "$work/odd/sweep.csv" "$work/bad/sweep.csv"
-check "the folder stays" test -d "$work/odd/sweep/claims/0-0001/keep"
+check "the FIFO is removed, with a message" holds "$work/odd.log" "0-0000 is a FIFO"
+check "a trial without a claim, with a message" holds "$work/odd.log" "training without a claim, since none can be written"
+check "FIFO and folder: the same table" cmp "$work/odd/sweep.csv" "$work/bad/sweep.csv"
+check "the folder is kept" test -d "$work/odd/sweep/claims/0-0001/keep"
 
-# rows and checkpoints of other data are refused, whichever are left; so are files that the best trial did not write
+# Any remaining rows and checkpoints of other data are rejected; so are files that the best trial
+# did not write.
 table() { cp "$work/$1.csv" "$work/table.csv"; run_in 20 "$work/table.log" "$qring" sweep "$work/table.json" --out "$work/table" $quick; }
 check "a sweep over a table" table one
 cp -r "$work/table" "$work/table1"
@@ -201,23 +202,23 @@ for left in '*' 0-0000 0-0003 '0-000[01]' none; do # 0 and 1 have failed
     rm -rf "$work/table"; cp -r "$work/table1" "$work/table"
     find "$work/table/sweep/rows" -name '*.json' ! -name "$left.json" -delete
     table two; rc=$?
-    check "other data where the rows $left are left: exit 2, not $rc" test $rc = 2
-    check "it is said" holds "$work/table.log" 'cannot continue the sweep in'
-    check "the table is as it was" cmp "$work/table/sweep.csv" "$work/table1/sweep.csv"
-    check "with its own data it goes on: $left" table one
-    check "to the same table" cmp "$work/table/sweep.csv" "$work/table1/sweep.csv"
+    check "other data with remaining rows $left: exit 2, not $rc" test $rc = 2
+    check "other data with remaining rows $left: the error" holds "$work/table.log" 'cannot continue the sweep in'
+    check "other data: the table is unchanged" cmp "$work/table/sweep.csv" "$work/table1/sweep.csv"
+    check "the original data: the sweep resumes: $left" table one
+    check "the original data: the same table" cmp "$work/table/sweep.csv" "$work/table1/sweep.csv"
 done
 best=$(printf %04d "$(sed -n 's/.*"best": \([0-9]*\).*/\1/p' "$work/table/sweep.json")")
 for f in weights.h5 weights.safetensors result.json; do
     cp "$work/table/trials/$best/$f" "$work/kept"; cp "$work/table/best/$f" "$work/was"
     tr 1 2 <"$work/kept" >"$work/table/trials/$best/$f"
     table one; rc=$?
-    check "another $f of the best trial: exit 4, not $rc" test $rc = 4
-    check "it is said" holds "$work/table.log" "trials/$best/$f is not the file that trial"
-    check "best/$f is as it was" cmp "$work/table/best/$f" "$work/was"
+    check "a changed $f of the best trial: exit 4, not $rc" test $rc = 4
+    check "a changed $f of the best trial: the error" holds "$work/table.log" "trials/$best/$f is not the file that trial"
+    check "best/$f is unchanged" cmp "$work/table/best/$f" "$work/was"
     mv "$work/kept" "$work/table/trials/$best/$f"
 done
-# trials that name files: all are read before the first is trained
+# Trials that name files: all files are read before the first trial is trained.
 cp "$work/table/best/weights.h5" "$work/begin.h5"
 names() { run_in 20 "$work/names.log" "$qring" sweep "$work/table.json" --set "sweep={\"keys\": {\"$1\": [\"$work/$2\", \"$work/$3\"]}}" --out "$work/names-$2-$3" $quick; }
 for two in "data.url one.csv two.csv" "train.initial_weights begin.h5 begin.h5"; do
@@ -225,47 +226,47 @@ for two in "data.url one.csv two.csv" "train.initial_weights begin.h5 begin.h5";
 done
 for two in "data.url one.csv gone.csv" "train.initial_weights begin.h5 gone.h5"; do
     names $two; rc=$?
-    check "trial 1 names a file that is not there: exit 1 ... 4, not $rc" test $rc -ge 1 -a $rc -le 4
-    check "it is said, with the trial's number: $two" holds "$work/names.log" 'trial 1: '
-    check "nothing was trained: $two" sh -c "! ls '$work'/names-*-'${two##* }'/trials 2>/dev/null"
+    check "trial 1 names a missing file: exit 1 ... 4, not $rc" test $rc -ge 1 -a $rc -le 4
+    check "a missing file: the error has the number of the trial: $two" holds "$work/names.log" 'trial 1: '
+    check "a missing file: no trial was trained: $two" sh -c "! ls '$work'/names-*-'${two##* }'/trials 2>/dev/null"
 done
 rm -r "$work/table/trials/$best" "$work/table/sweep/rows/0-$best.json"
-check "what the message advises" table one
-for f in sweep.csv best/weights.h5 best/weights.safetensors; do check "the same $f" cmp "$work/table/$f" "$work/table1/$f"; done
+check "the fix that the error names" table one
+for f in sweep.csv best/weights.h5 best/weights.safetensors; do check "the fix that the error names: the same $f" cmp "$work/table/$f" "$work/table1/$f"; done
 
 # TensorBoard's hyperparameters: the keys in which trials differ
-check "with events" run_in 60 "$work/events.log" "$qring" sweep "$work/bad.json" --out "$work/events" --threads 1
+check "a sweep with events" run_in 60 "$work/events.log" "$qring" sweep "$work/bad.json" --out "$work/events" --threads 1
 for key in train.optimizer.name train.optimizer.learning_rate; do
     check "trial 0's events have $key" sh -c "cat '$work'/events/trials/0000/logs/events* | grep -qa '$key'"
 done
-check "the same table" cmp "$work/events/sweep.csv" "$work/bad/sweep.csv"
+check "a sweep with events: the same table" cmp "$work/events/sweep.csv" "$work/bad/sweep.csv"
 
-# by a name of train.log, without data
+# with a value of train.log as the metric, without data
 objective='{"name": "vqe", "model": [{"layer": "quantum", "circuit": {"qubits": 2, "gates": [{"ansatz": "hardware-efficient", "layers": 1}]}, "readouts": ["Z0 + X1"]}],
   "data": {"source": "none"}, "train": {"epochs": 9, "loss": "expectation", "log": {"above": "loss + 2"}, "optimizer": {"name": "sgd", "learning_rate": 0.01}},
   "sweep": {"keys": {"train.optimizer.learning_rate": [0.001, 0.2, 0.01]}, "metric": "above"}}'
 echo "$objective" >"$work/logged.json"
-for n in 1 2; do check "by a logged value, -n $n" run_in 60 "$work/logged$n.log" "$qring" sweep "$work/logged.json" -n $n --out "$work/logged$n" $quick; done
-check "the largest rate is the best" grep -q '^best  above .*  trial 1  train.optimizer.learning_rate=0.2' "$work/logged1.log"
-as "$work/logged2" "$work/logged1" "by a logged value"
+for n in 1 2; do check "a logged value as the metric, -n $n" run_in 60 "$work/logged$n.log" "$qring" sweep "$work/logged.json" -n $n --out "$work/logged$n" $quick; done
+check "a logged value as the metric: the largest rate is best" grep -q '^best  above .*  trial 1  train.optimizer.learning_rate=0.2' "$work/logged1.log"
+as "$work/logged2" "$work/logged1" "a logged value as the metric"
 
-# what the other commands say
+# other commands with a job with a sweep
 check "show" sh -c "'$qring' show '$work/halving.json' | grep -q '^sweep       9 trials: draws of 3 keys .*; 9 to 200 epochs, 3 to 400 epochs, 1 to 1200 epochs'"
 check "validate" sh -c "'$qring' validate '$work/grid.json' --out '$work/v' 2>/dev/null | grep -q '^sweep       64 trials: a grid of 2 keys'"
 check "validate --json" sh -c "'$qring' validate '$work/grid.json' --out '$work/v' --json 2>/dev/null | grep -q '\"trials\":64'"
-check "validate tries each trial" sh -c "! '$qring' validate '$work/grid.json' --out '$work/v' --set 'sweep.keys.seed=[1,-1]' >'$work/v.log' 2>&1 && grep -q 'trial 4 with seed=-1' '$work/v.log'"
+check "validate checks each trial" sh -c "! '$qring' validate '$work/grid.json' --out '$work/v' --set 'sweep.keys.seed=[1,-1]' >'$work/v.log' 2>&1 && grep -q 'trial 4 with seed=-1' '$work/v.log'"
 check "an ensemble of the built-in job" run_in 60 "$work/built.log" "$qring" sweep --set 'sweep={"keys": {"seed": [1, 2]}}' --set train.epochs=1 -n 2 --out "$work/built" $quick
 
-# two machines at a bucket
+# two machines with a bucket
 fake_storage
 export STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at"
 background "$work/b1" "$work/b1.log" "$work/halving.json" --to gs://bucket/sweeps/one; first=$r
 background "$work/b2" "$work/b2.log" "$work/halving.json" --to gs://bucket/sweeps/one; second=$r
 wait $first; one=$?
 wait $second; two=$?
-check "two machines at a bucket: exit 0 and 0, not $one and $two: $(tail -n 1 "$work/b1.log") $(tail -n 1 "$work/b2.log")" test "$one $two" = "0 0"
+check "two machines with a bucket: exit 0 and 0, not $one and $two: $(tail -n 1 "$work/b1.log") $(tail -n 1 "$work/b2.log")" test "$one $two" = "0 0"
 object bucket sweeps/one/sweep.csv "$work/bucket.csv"; object bucket sweeps/one/best/weights.h5 "$work/bucket.h5"
 for f in b1/sweep.csv b2/sweep.csv bucket.csv; do check "$f" cmp "$work/$f" "$work/halving/sweep.csv"; done
 for f in b1/best/weights.h5 b2/best/weights.h5 bucket.h5; do check "$f" cmp "$work/$f" "$work/halving/best/weights.h5"; done
-check "both have trained" sh -c "grep -q '^trial' '$work/b1.log' && grep -q '^trial' '$work/b2.log'"
+check "both machines have trained" sh -c "grep -q '^trial' '$work/b1.log' && grep -q '^trial' '$work/b2.log'"
 end

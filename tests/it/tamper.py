@@ -1,4 +1,4 @@
-"""Changes the folder of a run as a forger would: tamper.py KIND DIR [FILE]."""
+"""Tampers with the folder of a run: tamper.py KIND DIR."""
 import hashlib, json, os, re, shutil, sys
 
 kind, folder = sys.argv[1:3]
@@ -14,7 +14,7 @@ def put(text):
 
 
 def flip(line, key):
-    """Another first digit of a hash."""
+    """Return the line with another first digit of a hash."""
     at = line.index(f'"{key}":"') + len(key) + 4
     return line[:at] + ("0" if line[at] != "0" else "1") + line[at + 1:]
 
@@ -26,7 +26,7 @@ def replace(name, old, new):
 
 
 def chained(text):
-    """The lines with a chain that fits, and its end."""
+    """Return the lines with a matching chain, and its last value."""
     r = json.load(open(path("result.json")))
     chain = hashlib.sha256(f"qring-chain-v1\njob_hash={r['job_hash']}\ndata_hash={r['data_hash']}\narithmetic={r['arithmetic']}\n".encode()).hexdigest()
     out = []
@@ -38,7 +38,7 @@ def chained(text):
 
 
 def forge(change):
-    """A careful forger: all files agree with the changed lines."""
+    """Change lines and make all other files agree with them."""
     was = json.load(open(path("result.json")))["chain"]
     text, chain = chained(change(lines()))
     put(text)

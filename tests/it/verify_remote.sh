@@ -1,6 +1,6 @@
 #!/bin/sh
-# qring verify of a run in a bucket of Cloud Storage, in one of S3 and on a web server (read-only, without a list of its files), all on loopback: same, steps
-# from checkpoints, and what was changed there.
+# qring verify of a run in a bucket of Cloud Storage, in a bucket of S3 and on a web server, which
+# cannot list files, all on loopback: same, steps from checkpoints, changed lines.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_SESSION_TOKEN \
     AWS_WEB_IDENTITY_TOKEN_FILE AWS_ROLE_ARN AWS_ENDPOINT_URL_S3 AWS_CONTAINER_CREDENTIALS_FULL_URI AWS_CONTAINER_CREDENTIALS_RELATIVE_URI \
@@ -10,15 +10,15 @@ mkdir -p "$work/web"
 check "a run" run_in 60 "$work/run.log" "$qring" run -n 2 --out "$run" --checkpoint-interval 1ms --checkpoint-steps 10 --logdir=
 rm -f "$run/checkpoints/.LATEST.lock"
 verified() { want=$1; shift; timeout 60 "$qring" verify "$@" >"$work/out" 2>"$work/err" </dev/null; rc=$?; [ $rc = "$want" ] || { echo "exit $rc, not $want:"; cat "$work/out" "$work/err"; false; }; }
-says() { grep -qF -- "$1" "$work/out" || { echo "no '$1' in:"; cat "$work/out"; false; }; }
-# everywhere URL: what every place must answer
-everywhere() {
+prints() { grep -qF -- "$1" "$work/out" || { echo "no '$1' in:"; cat "$work/out"; false; }; }
+# check_run URL: checks that hold for every place
+check_run() {
     check "$1: same" verified 0 "$1"
-    check "$1: its files" says "files        same"
-    check "$1: a step" verified 0 "$1" --step 7 --threads 1
-    check "$1: all" verified 0 "$1/" --all
-    check "$1: weights" says "2 files have the recomputed weights"
-    check "$1: no run" verified 2 "$1x"
+    check "$1: files" prints "files        same"
+    check "$1: one step" verified 0 "$1" --step 7 --threads 1
+    check "$1: all steps" verified 0 "$1/" --all
+    check "$1: weights" prints "2 files have the recomputed weights"
+    check "$1: a missing run" verified 2 "$1x"
 }
 
 # Cloud Storage
@@ -33,15 +33,15 @@ u.urlopen(u.Request(f"http://{at}/upload/storage/v1/b/qring/o?uploadType=media&n
     headers={"Authorization": "Bearer " + token, "Content-Type": "application/octet-stream"}, method="POST"))
 P
 }
-upload() { (cd "$run" && find . -type f ! -name '*.log' | sed 's|^\./||') | while read -r name; do $1 "$run/$name" "published/$name" || echo "$name: not there"; done; }
+upload() { (cd "$run" && find . -type f ! -name '*.log' | sed 's|^\./||') | while read -r name; do $1 "$run/$name" "published/$name" || echo "cannot upload $name"; done; }
 check "uploaded" test -z "$(upload put)"
-everywhere gs://qring/published
-check "gs: from the checkpoint before" verified 0 gs://qring/published --step 100
-check "gs: the checkpoints are listed" says "checkpoints  same         $(ls "$run"/checkpoints/*.safetensors | wc -l), "
+check_run gs://qring/published
+check "gs: a step from the checkpoint before" verified 0 gs://qring/published --step 100
+check "gs: the checkpoints are listed" prints "checkpoints  same         $(ls "$run"/checkpoints/*.safetensors | wc -l), "
 sed '31s/"loss":0\./"loss":0.1/' "$run/steps.jsonl" >"$work/steps"
 put "$work/steps" published/steps.jsonl
-check "gs: a changed line" verified 6 gs://qring/published
-check "gs: named" says "line 31 (step 21) was changed"
+check "gs: a changed line is detected" verified 6 gs://qring/published
+check "gs: the changed line is named" prints "line 31 (step 21) was changed"
 
 # S3
 rm "$work/port"
@@ -49,16 +49,16 @@ fake_storage s3.py
 export AWS_ENDPOINT_URL="http://$at" AWS_ACCESS_KEY_ID=AKIDFAKE AWS_SECRET_ACCESS_KEY=fake/secret+key AWS_EC2_METADATA_DISABLED=true
 put_s3() { $python -B tests/fake/s3_client.py put qring "$2" "$1" >"$work/put" 2>&1; }
 check "uploaded to S3" test -z "$(upload put_s3)"
-everywhere s3://qring/published
+check_run s3://qring/published
 
 
-# A web server: no list, so only the checkpoint of LATEST is known.
+# A web server: without a list, only the checkpoint in LATEST is known.
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$work/key.pem" -out "$work/ca.pem" -days 2 -subj /CN=localhost \
     -addext subjectAltName=DNS:localhost 2>"$work/openssl"
 $python -B tests/fake/https.py 0 "$work/web.port" "$work/web" "$work/ca.pem" "$work/key.pem" >"$work/web.log" 2>&1 & started="$started $!"
 tries=0; until [ -s "$work/web.port" ] || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
 export SSL_CERT_FILE="$work/ca.pem"
-everywhere "https://localhost:$(cat "$work/web.port")/run"
+check_run "https://localhost:$(cat "$work/web.port")/run"
 verified 0 "https://localhost:$(cat "$work/web.port")/run"
-check "the checkpoint of LATEST" says "checkpoints  same         1, the last of step 100"
+check "https: the checkpoint in LATEST" prints "checkpoints  same         1, the last of step 100"
 end

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Results of a run and a sweep describe the weights that were written: qring evaluate of
+# Results of a run and a sweep describe the written weights: qring evaluate of
 # weights.safetensors gives the same numbers and matrix, to the last bit, as result.json, the last
 # line of qring run (with its digits), sweep.csv, sweep.json and TensorBoard's HParams, with early
 # stopping, averages and halving.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_JOB QRING_WEIGHTS QRING_SET QRING_SEED
-cat >"$work/held.py" <<'P'
+cat >"$work/results.py" <<'P'
 import csv, glob, json, struct, subprocess, sys
 qring, work = sys.argv[1:3]
 failed = passed = 0
@@ -35,7 +35,7 @@ def fields(b):
             yield key >> 3, b[at:at + n]; at += n
 
 def last_scalars(folder):
-    """HParams shows the values of a session's highest step."""
+    """Return the values of each tag at its highest step, as HParams shows them."""
     ret = {}
     for path in sorted(glob.glob(folder + "/*tfevents*")):
         data, at = open(path, "rb").read(), 0
@@ -72,11 +72,11 @@ def run(name, log, restored, average):
     check(f"{name}: the matrix {r.get('val_confusion_matrix')}, evaluate {matrix}", r["val_confusion_matrix"] == matrix)
     lines = open(log).read().splitlines()
     all_values = {"loss": r["loss"], "val_loss": r["val_loss"], **r["metrics"]}
-    said = dict(p.split(": ") for p in lines[-1].split(" - "))
-    check(f"{name}: the last line {said}", said == {k: shown(v) for k, v in all_values.items() if "confusion" not in k})
+    final = dict(p.split(": ") for p in lines[-1].split(" - "))
+    check(f"{name}: the last line {final}", final == {k: shown(v) for k, v in all_values.items() if "confusion" not in k})
     text = subprocess.run([qring, "evaluate", out], check=True, capture_output=True, text=True).stdout.splitlines()
     text = {"val_" + l.split()[0]: l.split()[1] for l in text[1:] if len(l.split()) > 1 and not l.split()[0].isdigit() and "onfusion" not in l}
-    check(f"{name}: the last line {said}, evaluate {text}", text and all(said.get(k) == v for k, v in text.items()))
+    check(f"{name}: the last line {final}, evaluate {text}", text and all(final.get(k) == v for k, v in text.items()))
     check(f"{name}: the matrix on screen", [[int(x) for x in l.split()] for l in lines[-2 - len(matrix):-2]] == matrix)
     seen = last_scalars(out + "/logs")
     for tag, value in ((t, v) for t, v in all_values.items() if t != "gap"): check(f"{name}: TensorBoard's {tag} is {seen.get(tag)}, not {value}", seen.get(tag) == single(value))
@@ -86,11 +86,11 @@ def run(name, log, restored, average):
     if stopping:
         best = min(evals, key=lambda k: (evals[k]["val_loss"], k))
         check(f"{name}: {stopping}", stopping == {"monitor": "val_loss", "best_epoch": best, "best": evals[best]["val_loss"], "restored": restored})
-        check(f"{name}: it is said", any(l.startswith(f"best epoch {best}: val_loss {shown(evals[best]['val_loss'])}; ") for l in lines))
+        check(f"{name}: the best epoch is logged", any(l.startswith(f"best epoch {best}: val_loss {shown(evals[best]['val_loss'])}; ") for l in lines))
         check(f"{name}: the best epoch {best} is not the last, {r['epochs']}", best < r["epochs"])
     of = stopping["best_epoch"] if restored else r["epochs"]
-    check(f"{name}: are they of epoch {of}?", (mine == evals[of]) == (not average))
-    # one step an epoch: its line is the epoch's training
+    check(f"{name}: values of epoch {of}, unless averaged", (mine == evals[of]) == (not average))
+    # One step per epoch: the line of the step is that of the epoch.
     check(f"{name}: loss is of epoch {of}", r["loss"] == next(s["loss"] for s in steps if s["kind"] == "TRAIN" and s["epoch"] == of))
 
 def sweep(name):
@@ -109,7 +109,7 @@ def sweep(name):
         check(f"{name}, trial {t['trial']}: TensorBoard {seen}", all(seen[k] == single(v) for k, v in e.items()))
         if t["status"] == "done": values[t["trial"]] = e["val_loss"]
     best = min(values, key=lambda t: (values[t], t))
-    check(f"{name}: trial {table['best']} is best, and evaluate says {best}", table["best"] == best)
+    check(f"{name}: trial {table['best']} is best, and by evaluate {best}", table["best"] == best)
     e, _ = evaluated(out + "/best")
     check(f"{name}: best/ has {e}", e["val_loss"] == values[best])
 
@@ -117,7 +117,7 @@ if sys.argv[3] == "sweep": sweep(sys.argv[4])
 else: run(sys.argv[3], sys.argv[4], sys.argv[5] == "restored", sys.argv[6] == "average")
 print(f"{passed} passed, {failed} failed, 0 skipped")
 P
-held() { $python "$work/held.py" "$qring" "$work" "$@" >"$work/held.log" 2>&1; grep '^not so' "$work/held.log"; add "$work/held.log"; }
+check_results() { $python "$work/results.py" "$qring" "$work" "$@" >"$work/check_results.log" 2>&1; grep '^not so' "$work/check_results.log"; add "$work/check_results.log"; }
 $python - "$work" <<'P'
 import json, sys
 job = {"name": "j", "seed": 1,
@@ -149,7 +149,7 @@ P
 for n in 1 3; do
     while read -r job restored average; do
         check "$job, -n $n" run_in 60 "$work/$job-$n.log" "$qring" run "$work/$job.json" -n $n --plaintext --threads 1 --out "$work/$job-$n"
-        held "$job-$n" "$work/$job-$n.log" "$restored" "$average"
+        check_results "$job-$n" "$work/$job-$n.log" "$restored" "$average"
         [ $n = 1 ] || for f in weights.h5 weights.safetensors steps.jsonl; do check "$job: the same $f on 3" cmp "$work/$job-1/$f" "$work/$job-3/$f"; done
     done <<J
 plain last none
@@ -162,11 +162,11 @@ average-last last average
 spsa last average
 J
 done
-# A checkpoint is read as weights, by the name LATEST.
+# LATEST can be read as weights.
 check "LATEST to .h5" run_in 60 "$work/latest.log" "$qring" weights "$work/last-1/checkpoints/LATEST" --to "$work/latest.h5" --job "$work/last.json"
-check "its weights are those of the last step" cmp "$work/latest.h5" "$work/last-1/weights.h5"
+check "the weights in LATEST are those of the last step" cmp "$work/latest.h5" "$work/last-1/weights.h5"
 for job in sweep-best sweep-last sweep-average sweep-halving sweep-halving-average; do
     check "$job" run_in 120 "$work/$job.log" "$qring" sweep "$work/$job.json" -n 2 --threads 1 --out "$work/$job"
-    held sweep "$job"
+    check_results sweep "$job"
 done
 end
