@@ -57,7 +57,7 @@ open('$work/huge.safetensors', 'wb').write(struct.pack('<Q', 1 << 60) + t)
 " || fail "cannot make the damaged files"
 for f in cut inf lying noise; do run 4 "$f.npz" "$(data npz $f.npz)"; done
 
-# what is no ordinary file is refused, not waited for; bombs
+# Special files are rejected without waiting; zip bombs.
 mkfifo "$work/fifo.csv"
 run 2 'fifo.csv|is a FIFO' "$(data csv fifo.csv)"
 run 2 'is a FIFO' "$work/fifo.csv"
@@ -68,7 +68,7 @@ mkdir "$out"
 ln -s "$work/precious" "$out/steps.jsonl"
 run 2 'steps.jsonl|symbolic link|--out' "$base"
 rm "$out/steps.jsonl"
-check "a link to elsewhere was not written through" test "$(cat "$work/precious")" = precious
+check "the target of a symbolic link is not written" test "$(cat "$work/precious")" = precious
 
 # weights
 infer() { wrong "$1" "$2" "$qring" infer "$base" --weights "$3"; }
@@ -86,7 +86,7 @@ run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weight
 run permanent "train.initial_weights: there is no file $cwd/nowhere.h5, and beside the job file no $work/nowhere.h5; correct the path" \
     "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "nowhere.h5"|' initial-beside)"
 
-# new samples: what is wrong with a row, a column, a flag, and what to do
+# new samples: errors name the row, the column or the flag, and the fix
 net=$root/tests/golden/digests/jobs/categorical-crossentropy.json
 run_in 60 "$work/net.log" "$qring" run "$net" -n 1 --epochs 1 --out "$work/net" --logdir= --checkpoints none
 samples() { rows=$1; shift; printf '%s\n' "$@" >"$work/rows$rows.csv"; echo "$work/rows$rows.csv"; } # name, lines

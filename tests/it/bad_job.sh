@@ -9,7 +9,7 @@ for key in '"x"|profile|an object' '{"step": [1, 2]}|profile|steps' '{"steps": 5
     run 2 "${key#*|}" "$(edit 's/"seed": 1/"seed": 1, "profile": '"${key%%|*}"'/' profile)"
 done
 
-# values of one's own
+# user-defined values
 logs() { edit "s/\"epochs\": 50/\"epochs\": 2, \"log\": {$1}/" "$2"; }
 run 2 "train.log.a: 'lose' is not a value of a step; did you mean loss?" "$(logs '"a": "lose"' log1)"
 run 2 'train.log.a|column 7' "$(logs '"a": "loss *"' log2)"
@@ -29,7 +29,7 @@ run 2 'mse' "$(edit 's/"mse"/"mes"/' loss)"
 run 2 'Z9' "$(edit 's/"Z7"/"Z9"/' readout)"
 run 2 '"method": "exact" cannot be combined with "shots"' \
     "$(edit 's/"layer": "quantum"/"layer": "quantum", "method": "exact", "shots": 100/; s/"stages": 1,/"stages": 1, "noise": {"after": {"*": {"channel": "BitFlip", "p": 0.1}}},/' shots)"
-# other programs' names: what they mean, where letters would say something else or nothing
+# Names of other programs: the suggestion has the same meaning, not the most similar letters.
 run 2 "model[0].layer is 'PQC'; did you mean 'quantum'?" "$(edit 's/"quantum"/"PQC"/' pqc)"
 run 2 "model[1].layer is 'flatten'; remove it" "$(edit '0,/{"layer": "dense"/s//{"layer": "flatten"}, {"layer": "dense"/' flatten)"
 run 2 "train.loss is 'sparse_categorical_crossentropy'; write 'categorical_crossentropy'" "$(edit 's/"mse"/"sparse_categorical_crossentropy"/' sparse)"
@@ -76,7 +76,7 @@ done
 run permanent 'nowhere.json' "$work/nowhere.json"
 run permanent '64 qubits' "$(edit 's/"qubits": 8/"qubits": 64/; s/"stages": 1, //; s/"Z4", "Z5", "Z6", "Z7"/"Z63"/' wide)"
 
-# gates: the name is judged before the keys, and a hint says what is meant
+# gates: the name is checked before the keys; errors suggest a correction
 gate() { # words, gate
     printf '{"model": [{"layer": "quantum", "circuit": {"qubits": 4, "gates": [%s]}}],\n' "$2" >"$work/gate.json"
     echo '"data": {"source": "csv", "url": "none.csv"}}' >>"$work/gate.json"
@@ -126,7 +126,7 @@ gate "unknown gate 'AmplitudeEmbedding'|\"ansatz\": \"amplitude\"" '{"gate": "Am
 gate 'column 8: atan2 takes two numbers: atan2(a, b)' '{"gate": "RX", "qubits": [0], "angle": "atan2(w)"}'
 gate 'add up to 2, not to 1|normalize' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 1]}'
 
-# sweeps: the object, whoever reads the job; its trials, before any is trained
+# sweeps: the object is checked by every command; the trials before any is trained
 sweep() { # words, the object, flags of qring sweep
     words=$1; edit 's|"seed": 1|"seed": 1, "sweep": '"$2"'|' sweep >/dev/null; shift 2
     wrong 2 "$words" "$qring" sweep "$work/sweep.json" --out "$out" "$@"
@@ -175,7 +175,7 @@ sweep 'gs:/bucket/x|two slashes' "$good" --to gs:/bucket/x
 : >"$work/no-folder"
 wrong permanent "$work/no-folder" "$qring" sweep "$work/sweep.json" --out "$work/no-folder/out"
 check "a sweep" run_in 60 "$work/swept.log" "$qring" sweep "$work/sweep.json" --out "$work/swept" --epochs 1 --logdir ''
-check "its trials train so many epochs" sh -c "grep -q '\"epochs\": 1,' '$work/swept/trials/0000/result.json'"
+check "--epochs applies to the trials" sh -c "grep -q '\"epochs\": 1,' '$work/swept/trials/0000/result.json'"
 wrong 2 "$work/swept has another sweep: train.epochs: 1 in $work/swept, 2 here|--fresh" "$qring" sweep "$work/sweep.json" --out "$work/swept" --set train.epochs=2
 echo '{"trial":0}' >"$work/swept/sweep/rows/0-0000.json"
 wrong 4 'rows/0-0000.json is not the row of that trial; remove it' "$qring" sweep "$work/sweep.json" --out "$work/swept" --set train.epochs=1
@@ -230,7 +230,7 @@ initial "the file has no 'head/kernel'; its layers are pqc, dense, dense_1" '{"l
 sed 's|"model": .*, "data"|"model": ['"$(circuit "$(angle 'w*x[2]')")"'], "data"|' "$work/chain.json" >"$work/wide-chain.json"
 run 4 'two.csv: x has 2 columns, but the model takes 3; correct one of them' "$work/wide-chain.json"
 
-# outputs that cannot be what the loss takes them for
+# outputs outside the range that the loss requires
 classes=tests/golden/digests/jobs/categorical-crossentropy.json
 sed 's/"activation": "softmax"/"activation": "linear"/' "$classes" >"$work/linear.json"
 for command in run validate; do
@@ -318,13 +318,14 @@ run 4 "data.sample_weight: the weights in 'w' are 0 for all 1 training samples" 
 run 2 "data.sample_weight: 'y' is not a valid column of weights" "$(sed 's/"sample_weight": "w"/"sample_weight": "y"/' "$weighted" >"$work/labels.json"; echo "$work/labels.json")"
 run 2 'model[0].l2' "$(sed 's/"l2": 0.01/"l2": -0.01/' "$weighted" >"$work/minus-l2.json"; echo "$work/minus-l2.json")"
 
-# what is allowed and seldom meant is said once, and trains
-# doubted NAME WORDS: one warning with these words, by run and by validate, of $work/NAME.json, which trains
-doubted() {
+# Allowed but probably unintended: one warning, and the job trains.
+# expect_warning NAME WORDS: $work/NAME.json trains; run and validate each print one warning with
+# these words
+expect_warning() {
     run_in 60 "$work/$1.log" "$qring" run "$work/$1.json" -n 1 --epochs 1 --out "$work/$1"
     check "$1: it trains" test -s "$work/$1/weights.h5"
     check "$1: one warning: $(tail -n 3 "$work/$1.log")" test "$(grep -cF -- "$2" "$work/$1.log")" = 1
-    check "$1: qring validate says it too" test "$("$qring" validate "$work/$1.json" --out "$work/$1.v" 2>&1 | grep -cF -- "$2")" = 1
+    check "$1: qring validate warns too" test "$("$qring" validate "$work/$1.json" --out "$work/$1.v" 2>&1 | grep -cF -- "$2")" = 1
 }
 { echo a,b,c,y; for i in 1 2 3 4 5 6; do echo 0.$i,0.2,0.3,-1; done; for i in 1 2 3 4; do echo 0.$i,0.2,0.3,1; done; } >"$work/sorted.csv"
 turn() { printf '{"gate": "RX", "qubits": [%s], "angle": {"data": %s}}, {"gate": "RY", "qubits": [%s], "angle": {"parameter": "w%s"}}' "$1" "$2" "$1" "$1"; }
@@ -333,21 +334,21 @@ own() { # name, model, more of data, loss
 }
 one='{"layer": "dense", "units": 1}'
 own sided "$one" '' hinge
-doubted sided 'data: all 5 training samples have the label -1, so there is only one answer to learn, and 4 validation samples have another; if the file is sorted, set "shuffle_split" in data to a seed'
-check "the inputs are said, by name" holds "$work/sided.log" 'inputs: a, b, c'
-check "by validate too" sh -c "'$qring' validate '$work/sided.json' --out '$work/sided.v' 2>/dev/null | grep -q '^inputs *a, b, c$'"
+expect_warning sided 'data: all 5 training samples have the label -1, so there is only one answer to learn, and 4 validation samples have another; if the file is sorted, set "shuffle_split" in data to a seed'
+check "the names of the inputs are logged" holds "$work/sided.log" 'inputs: a, b, c'
+check "validate prints them too" sh -c "'$qring' validate '$work/sided.json' --out '$work/sided.v' 2>/dev/null | grep -q '^inputs *a, b, c$'"
 own mixed "$one" ', "shuffle_split": 1' hinge
 run_in 60 "$work/mixed.log" "$qring" run "$work/mixed.json" -n 2 --epochs 1 --out "$work/mixed"
-check "a split by a seed has both labels, and the data is found beside the job file" test -s "$work/mixed/weights.h5"
-check "and no warning" sh -c "! grep -q 'one answer' '$work/mixed.log'"
+check "a split by a seed trains, with data beside the job file" test -s "$work/mixed/weights.h5"
+check "the split by a seed gives no warning" sh -c "! grep -q 'one answer' '$work/mixed.log'"
 own columns "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"gates\": [$(turn 0 0), $(turn 1 2)]}, \"readouts\": [\"Z0\"]}" ', "shuffle_split": 1' mse
 run 2 'data: the circuit does not use column b; if that is intended, list the columns that it uses in data "columns": ["a", "c"], which are then x[0], x[1]' "$work/columns.json"
 wrong 2 'data: the circuit does not use column b' "$qring" validate "$work/columns.json"
 named() { own "$1" "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 1, \"gates\": [{\"gate\": \"RY\", \"qubits\": [0], \"angle\": \"$2\"}]}}" "$3, \"shuffle_split\": 1" mse; } # name, angle, more of data
 named by-name 'w*x.a + asin(x.c)' ', "columns": ["c", "a"]'
 run_in 60 "$work/by-name.log" "$qring" run "$work/by-name.json" -n 2 --epochs 2 --out "$work/by-name"
-check "columns by name train: $(tail -n 3 "$work/by-name.log")" test -s "$work/by-name/weights.h5"
-check "and are said" holds "$work/by-name.log" 'inputs: c, a'
+check "columns selected by name train: $(tail -n 3 "$work/by-name.log")" test -s "$work/by-name/weights.h5"
+check "the selected columns are logged" holds "$work/by-name.log" 'inputs: c, a'
 named unpicked 'w*x.a + x.c' ''
 run 4 'sorted.csv: the circuit does not use column b; if that is intended' "$work/unpicked.json"
 named misspelt 'w*x.a + x.d' ', "columns": ["a", "c"]'
@@ -358,30 +359,30 @@ named both-ways 'x.a + x[0]' ''
 run 2 'calls some columns by name (x.a) and others by number (x[0])' "$work/both-ways.json"
 named outside 'w + asin(10*x.a)' ', "columns": ["a"]'
 run_in 60 "$work/outside.log" "$qring" run "$work/outside.json" -n 1 --out "$work/outside"
-check "an angle that is no number is its sample's: $(tail -n 3 "$work/outside.log")" holds "$work/outside.log" 'gives a loss or gradient that is not finite'
+check "an angle that is not finite is an error of the sample: $(tail -n 3 "$work/outside.log")" holds "$work/outside.log" 'gives a loss or gradient that is not finite'
 own readouts "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"columns\": 3, \"gates\": [$(turn 0 0), $(turn 1 2), $(turn 0 1)]}}" ', "shuffle_split": 1' mse
-doubted readouts 'data: a sample has one label, which is used for all 2 outputs: without readouts the layer reads Z of 2 qubits; give one in "readouts", or add a dense layer with 1 unit'
+expect_warning readouts 'data: a sample has one label, which is used for all 2 outputs: without readouts the layer reads Z of 2 qubits; give one in "readouts", or add a dense layer with 1 unit'
 own no-inputs "$(circuit "$(angle w)"), $one" ', "shuffle_split": 1' mse
-doubted no-inputs 'data: the circuit reads none of 3 columns (a, b, c), so all samples have the same output; use x[0] in one of its angles, or "source": "none" in data'
+expect_warning no-inputs 'data: the circuit reads none of 3 columns (a, b, c), so all samples have the same output; use x[0] in one of its angles, or "source": "none" in data'
 sed 's/"w"/"b"/' "$work/no-inputs.json" >"$work/weight.json"
-doubted weight '"source": "none" in data; b is a weight of the circuit, write x.b for the column'
+expect_warning weight '"source": "none" in data; b is a weight of the circuit, write x.b for the column'
 sed 's/"Z1"\]/"Z1", "X1"]/; s/"train": {/"train": {"optimizer": {"name": "adam", "learning_rate": 0}, /' "$work/weight.json" >"$work/rate.json"
-doubted rate 'train.optimizer.learning_rate is 0: the weights never change'
-doubted rate 'model[0].readouts[1]: no weight or input can change Z1 (constant read-outs: 2 of 3)'
+expect_warning rate 'train.optimizer.learning_rate is 0: the weights never change'
+expect_warning rate 'model[0].readouts[1]: no weight or input can change Z1 (constant read-outs: 2 of 3)'
 objective unmoved '"Z1"' "$none" "$energy" >/dev/null
-doubted unmoved 'model: no trainable weight can change the read-outs, so nothing is learned'
+expect_warning unmoved 'model: no trainable weight can change the read-outs, so nothing is learned'
 own reach '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' mse
-doubted reach "data: the labels lie in -1 to 1, but the model's outputs in 0 to 1"
+expect_warning reach "data: the labels lie in -1 to 1, but the model's outputs in 0 to 1"
 own positive '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' hinge
-doubted positive 'train.loss: hinge uses the sign of the outputs as the class, but they are never below 0'
+expect_warning positive 'train.loss: hinge uses the sign of the outputs as the class, but they are never below 0'
 sed 's/"activation": "softmax"/"activation": "sigmoid"/' tests/golden/digests/jobs/categorical-crossentropy.json >"$work/doubt.json"
 run_in 60 "$work/doubt.log" "$qring" run "$work/doubt.json" -n 1 --epochs 1 --out "$work/doubt"
 check "a loss for probabilities without a softmax: it trains" test -s "$work/doubt/weights.h5"
-check "and says one warning" test "$(grep -c 'activation is not softmax' "$work/doubt.log")" = 1
-check "qring validate says it too" test "$("$qring" validate "$work/doubt.json" 2>&1 | grep -c 'activation is not softmax')" = 1
+check "a loss for probabilities without a softmax: one warning" test "$(grep -c 'activation is not softmax' "$work/doubt.log")" = 1
+check "qring validate warns of a loss for probabilities without a softmax" test "$("$qring" validate "$work/doubt.json" 2>&1 | grep -c 'activation is not softmax')" = 1
 
-# early stopping says when and why
+# Early stopping logs the epoch and the reason.
 run_in 60 "$work/stopped.log" "$qring" run tests/golden/digests/jobs/mae-stopping.json -n 1 --out "$work/stopped"
-check "when and why it stopped early" grep -q '^stopped early after epoch [1-5] of 6: val_accuracy has not improved$' "$work/stopped.log"
-check "whose weights are written" grep -q '^best epoch [1-5]: val_accuracy [0-9.]*; the weights are that epoch.s$' "$work/stopped.log"
+check "the epoch and reason of early stopping" grep -q '^stopped early after epoch [1-5] of 6: val_accuracy has not improved$' "$work/stopped.log"
+check "the epoch of the written weights" grep -q '^best epoch [1-5]: val_accuracy [0-9.]*; the weights are that epoch.s$' "$work/stopped.log"
 end

@@ -7,7 +7,7 @@
 run 2 '--profiler-port|65536|0 ... 65535' "$base" --profiler-port 65536
 run 2 '--profiler-port|here' "$base" --profiler-port here
 
-# a slash too few is no folder's name
+# a URL with a missing slash is not taken for a folder
 run 2 'gs:/bucket/w.h5|two slashes' "$base" --weights gs:/bucket/w.h5
 run 2 '--logdir|gs:bucket/logs|gs://bucket/name has two slashes' "$base" --logdir gs:bucket/logs
 run 2 '--logdir|two slashes' "$base" --logdir gs://
@@ -20,7 +20,7 @@ run 2 'https:/h.example/j.json|https://host/path has two slashes' https:/h.examp
 run 2 'trained weights (--weights): https://h.example/w.h5: https:// URLs are read-only' "$base" --weights https://h.example/w.h5
 run 2 'https://h.example/w.hdf?...: unknown suffix; name weights .h5' "$base" --set train.initial_weights=https://h.example/w.hdf?hush
 
-# what it may cost
+# cost limits and prices
 run 2 "--price-per-pod-hour: 'cheap' is not a number above 0" "$base" --price-per-pod-hour cheap
 run 2 "--price-per-pod-hour: '0' is not a number above 0" "$base" --price-per-pod-hour 0
 run 2 "--max-cost: '-1' is not a number above 0" "$base" --price-per-pod-hour 1 --max-cost -1
@@ -34,7 +34,7 @@ run 2 "--progress-to: 'ftp://host' is not a valid target" "$base" --progress-to 
 run 2 "--progress-to: 'https://' is not a valid target" "$base" --progress-to https:///path
 run 2 '--currency|at most 8 bytes' "$base" --price-per-pod-hour 1 --currency doubloons
 
-# keys of the job that are set: as in the file, and who set them
+# Keys set outside the job file: same checks, and the error names the flag or variable.
 set_to() { words=$1; shift; wrong 2 "$words" "$qring" run "$base" -n 1 --out "$out" "$@"; }
 set_to "qcnn.json: --set train.epochs=many: train.epochs must be an integer, not the string" --set train.epochs=many
 set_to "--set train.epoch=1: train: unknown key 'epoch'; did you mean 'epochs'?" --set train.epoch=1
@@ -68,7 +68,7 @@ wrong permanent "$work/file" "$qring" run "$base" -n 1 --out "$work/file/out"
 mkdir -p "$out/result.json"
 wrong 2 'result.json|directory' "$qring" run "$base" -n 1 --out "$out"
 rmdir "$out/result.json" "$out"
-# places that are no file's, also where only the job file names them
+# Outputs that are not regular files, named by a flag or by the job file.
 mkdir "$work/dir.h5"
 mkfifo "$work/pipe.h5"
 for f in 'dir.h5|is a directory' 'pipe.h5|is a FIFO'; do
@@ -76,15 +76,15 @@ for f in 'dir.h5|is a directory' 'pipe.h5|is a FIFO'; do
     wrong 2 "$f" "$qringd" "$work/place.json" --out "$out" --http-port 0
 done
 wrong permanent "$work/pipe.h5" "$qringd" "$(edit 's|"seed": 1|"seed": 1, "worker": {"out": "'"$work/pipe.h5"'"}|' folder)" --http-port 0
-check "the pipe is still one" test -p "$work/pipe.h5"
+check "the FIFO is not replaced" test -p "$work/pipe.h5"
 
-# places, and another machine's table
+# places, and the kernel table of another architecture
 wrong permanent 'gs://bucket|local folder' "$qring" run "$base" -n 1 --out gs://bucket/out
-check "no folder is called gs:" test ! -e gs:
-check "predictions go to a file URL" "$qring" infer "$base" --weights tests/golden/tfq/qcnn_weights.h5 --predictions "file://$work/p.csv" >/dev/null
-check "they are there" test -s "$work/p.csv"
+check "no folder named gs: is created" test ! -e gs:
+check "predictions are written to a file URL" "$qring" infer "$base" --weights tests/golden/tfq/qcnn_weights.h5 --predictions "file://$work/p.csv" >/dev/null
+check "the file has predictions" test -s "$work/p.csv"
 wrong 2 '--columns' "$qring" show "$base" --columns wide
-case $(uname -m) in aarch64) other=avx2 ;; *) other=neon ;; esac # another machine's table
+case $(uname -m) in aarch64) other=avx2 ;; *) other=neon ;; esac
 wrong permanent "$other" "$qring" run "$base" -n 1 --isa $other --out "$out"
 
 # TF_CONFIG
@@ -111,22 +111,22 @@ wrong 2 'TF_CONFIG defines the roles' env TF_CONFIG="$(tf_config 0 a:1)" "$qring
 wrong 2 '--parameter-servers|nothing names the workers' "$qringd" "$base" --print-identity --parameter-servers p
 
 # evaluators
-judge() { words=$1 file=$2; shift 2; wrong 2 "$words" "$qringd" "$file" --role evaluator "$@"; } # words, job, flags
-judge 'an evaluator needs validation samples, but all 160 samples train|data.train_fraction below 1' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|' unjudged)" --out "$out"
+evaluator() { words=$1 file=$2; shift 2; wrong 2 "$words" "$qringd" "$file" --role evaluator "$@"; } # words, job, flags
+evaluator 'an evaluator needs validation samples, but all 160 samples train|data.train_fraction below 1' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|' unjudged)" --out "$out"
 wrong permanent 'an evaluator needs validation samples' "$qring" validate "$work/unjudged.json" --role evaluator --out "$out"
-judge "an evaluator reads a run's checkpoints, and --checkpoints is none" "$base" --out "$out" --checkpoints none
-judge '--evaluate-interval|soon|500ms, 10s' "$base" --out "$out" --evaluate-interval soon
-judge '--checkpoint-epochs|-1' "$base" --out "$out" --checkpoint-epochs -1
-judge '--out|results' "$base" --out gs://bucket/name
+evaluator "an evaluator reads a run's checkpoints, and --checkpoints is none" "$base" --out "$out" --checkpoints none
+evaluator '--evaluate-interval|soon|500ms, 10s' "$base" --out "$out" --evaluate-interval soon
+evaluator '--checkpoint-epochs|-1' "$base" --out "$out" --checkpoint-epochs -1
+evaluator '--out|results' "$base" --out gs://bucket/name
 wrong 2 '--role is not supported by qring run' "$qring" run "$base" -n 1 --role evaluator --out "$out"
 wrong 2 'TF_CONFIG defines the roles' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --role evaluator --out "$out"
 run_in 60 "$work/judged.log" "$qringd" "$base" --epochs 2 --out "$work/judged"
-judge 'judged/checkpoints has the checkpoints of another job: its hash is|this evaluator|--set' "$base" --out "$work/judge" --set seed=4711 --checkpoints "$work/judged/checkpoints"
+evaluator 'judged/checkpoints has the checkpoints of another job: its hash is|this evaluator|--set' "$base" --out "$work/judge" --set seed=4711 --checkpoints "$work/judged/checkpoints"
 mkdir -p "$work/judge"; echo 'step,loss' >"$work/judge/evaluation.jsonl"
-judge 'judge/evaluation.jsonl: its last line was not written by an evaluator; delete it, or choose another --out' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
-check "it stays as it was" test "$(cat "$work/judge/evaluation.jsonl")" = 'step,loss'
+evaluator 'judge/evaluation.jsonl: its last line was not written by an evaluator; delete it, or choose another --out' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
+check "the file of another program is unchanged" test "$(cat "$work/judge/evaluation.jsonl")" = 'step,loss'
 rm "$work/judge/evaluation.jsonl"; mkdir "$work/judge/evaluation.jsonl"
-judge 'judge/evaluation.jsonl: it is a directory' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
+evaluator 'judge/evaluation.jsonl: it is a directory' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
 rmdir "$work/judge/evaluation.jsonl"
 : >"$work/judge/evaluation.jsonl"; $python -c "
 import fcntl, time
@@ -147,20 +147,20 @@ taken=$(cat "$work/port"); other=$(free_ports 1)
 wrong permanent "$taken|in use" env TF_CONFIG="$(tf_config 0 "127.0.0.1:$taken" "127.0.0.1:$other")" "$qringd" "$base" --data-port 0 --out "$out"
 kill $holder
 
-# a machine without /proc: no fault of qring's own; a worker alone needs none
+# Without /proc, qring run reports a setup error; a single worker does not need it.
 if unshare -m true 2>/dev/null; then
     no_proc() { run_in 60 "$work/no-proc.log" unshare -m sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "$@" "$base" --epochs 1 --out "$work/no-proc"; }
     no_proc "$qring" run; rc=$?
     check "qring run without /proc: 2, not $rc" test $rc = 2
-    check "and says what to do" holds "$work/no-proc.log" "mount /proc (mount -t proc proc /proc), or start qringd itself"
+    check "qring run without /proc: the fix" holds "$work/no-proc.log" "mount /proc (mount -t proc proc /proc), or start qringd itself"
     no_proc "$qringd"; rc=$?
     check "a worker without /proc: 0, not $rc" test $rc = 0
     rm -rf "$work/no-proc"
 else
-    skip "a machine without /proc: no mount namespace can be made here"
+    skip "a machine without /proc: cannot create a mount namespace"
 fi
 
-# two jobs with different settings under one name: both sides name the field and both values
+# two jobs with different settings under one name: both workers name the field and both values
 edit 's/"seed": 1/"seed": 4711/' other >/dev/null
 # shellcheck disable=SC2046
 set -- $(free_ports 2)
@@ -168,7 +168,7 @@ TF_CONFIG=$(tf_config 0 "127.0.0.1:$1" "127.0.0.1:$2") timeout 60 "$qringd" "$ba
 TF_CONFIG=$(tf_config 1 "127.0.0.1:$1" "127.0.0.1:$2") timeout 60 "$qringd" "$work/other.json" --data-port 0 --out "$work/b" >"$work/b.log" 2>&1 </dev/null & b=$!
 wait $a; rc_a=$?; wait $b; rc_b=$?
 check "two jobs under one name: exit codes 3 and 3, not $rc_a and $rc_b" test "$rc_a $rc_b" = "3 3"
-for side in a b; do for w in seed 4711; do check "side $side says '$w'" holds "$work/$side.log" "$w"; done; done
-check "side a says its own seed" grep -Eq 'seed.*[^0-9]1[^0-9]' "$work/a.log"
+for side in a b; do for w in seed 4711; do check "worker $side logs '$w'" holds "$work/$side.log" "$w"; done; done
+check "worker a logs its own seed" grep -Eq 'seed.*[^0-9]1[^0-9]' "$work/a.log"
 check "two jobs under one name wrote nothing" test -z "$(find "$work/a" "$work/b" -type f 2>/dev/null)"
 end

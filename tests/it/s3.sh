@@ -1,5 +1,5 @@
 #!/bin/sh
-# Real workers and an S3 server on loopback (tests/fake/s3.py): weights, event files, job and data
+# Workers and an S3 server on loopback (tests/fake/s3.py): weights, event files, job and data
 # at s3:// URLs, checkpoints through faults and kill -9, keys from each source of a pod, unusable
 # buckets. S3_SERVER=http://host:port with keys in the environment: a real server, on which a
 # bucket is created (make interop-s3); checks that need the fake are left out.
@@ -27,14 +27,14 @@ sed 's/"epochs": 50/"epochs": 2/' deploy/jobs/qcnn.json >"$work/job.json"
 # weights and event files
 check "training into a file" run_in 120 "$work/local.log" "$qring" run "$work/job.json" -n 1 --out "$work/local"
 check "training into a bucket" run_in 120 "$work/one.log" "$qring" run "$work/job.json" -n 2 --out "$work/one" --weights "s3://$b/run/w.h5" --logdir "s3://$b/run/logs/"
-check "the object is there" client get "$b" run/w.h5 "$work/w.h5"
+check "the bucket has the weights" client get "$b" run/w.h5 "$work/w.h5"
 check "the object's bytes are the file's" cmp "$work/w.h5" "$work/local/weights.h5"
-check "the place is said" holds "$work/one.log" "s3://$b/run/w.h5"
+check "the log has the URL of the weights" holds "$work/one.log" "s3://$b/run/w.h5"
 check "result.json has the URL" holds "$work/one/result.json" "s3://$b/run/w.h5"
 client list "$b" run/logs/ >"$work/names"
 (cd "$work/one/logs" && find . -type f | sed 's|^\./|run/logs/|' | LC_ALL=C sort) >"$work/files"
-check "the event files are there, all three" test "$(wc -l <"$work/names")" = 3
-check "under their names" cmp "$work/names" "$work/files"
+check "the bucket has three event files" test "$(wc -l <"$work/names")" = 3
+check "the event files have their local names" cmp "$work/names" "$work/files"
 while read -r name; do
     client get "$b" "$name" "$work/event"
     check "the bytes of $name" cmp "$work/event" "$work/one/logs/${name#run/logs/}"
@@ -42,9 +42,9 @@ done <"$work/names"
 client list "$b" run/ | grep check- >"$work/left"
 check "the check of the bucket leaves nothing" test ! -s "$work/left"
 check "infer reads from the bucket" run_in 60 "$work/infer.log" "$qring" infer "$work/job.json" --weights "s3://$b/run/w.h5" --json
-check "predictions, not an error" holds "$work/infer.log" loss
+check "infer printed a loss, not an error" holds "$work/infer.log" loss
 check "weights are converted into a bucket" run_in 60 "$work/convert.log" "$qring" weights "$work/local/weights.safetensors" --to "s3://$b/w.npz"
-check "and are the same there" run_in 60 "$work/equal.log" "$qring" weights "s3://$b/w.npz" "$work/local/weights.h5" --job "$work/job.json"
+check "the converted weights are equal" run_in 60 "$work/equal.log" "$qring" weights "s3://$b/w.npz" "$work/local/weights.h5" --job "$work/job.json"
 
 # job and data
 $python - "$work" <<'P'
@@ -63,7 +63,7 @@ check "job and data from files" run_in 120 "$work/disk.log" "$qring" run "$work/
 check "the same weights" cmp "$work/cloud/weights.h5" "$work/disk/weights.h5"
 check "validate, everything in buckets" run_in 60 "$work/validate.log" "$qring" validate "s3://$b/jobs/cloud.json" --out "$work/nothing" --weights "s3://$b/v.h5" --logdir "s3://$b/v"
 
-# checkpoints: through each fault of the store, killed, gone on with
+# checkpoints: through each fault of the store, and resumed after kill -9
 often="--checkpoint-interval 20ms --checkpoint-steps 5"
 endless() { # NAME FLAGS...: in the background
     name=$1; shift
@@ -71,7 +71,7 @@ endless() { # NAME FLAGS...: in the background
     "$qringd" "$work/job.json" --threads 1 --epochs 1000000 --out "$work/$name" --weights "s3://$b/$name/w.h5" $often "$@" >>"$work/$name.log" 2>&1 </dev/null &
     worker=$! started="$started $!"
 }
-published() { # NAME FILE: LATEST is another than FILE has, which it becomes
+published() { # NAME FILE: LATEST differs from FILE; copies it to FILE
     client get "$b" "$1/w.checkpoints/LATEST" "$2.new" && ! cmp -s "$2.new" "$2" && mv "$2.new" "$2"
 }
 endless held
@@ -80,28 +80,28 @@ if [ -z "${S3_SERVER:-}" ]; then
     for fault in insert:return-503 insert:return-429 insert:return-500 insert:return-412 insert:return-reset-connection insert:return-503-after-512B \
         insert:lost-acknowledgement insert:wrong-crc32c insert:html-reply get:return-503 get:wrong-crc32c get:return-broken-stream delete:return-503; do
         control faults '{"instructions": {"storage.objects.'"${fault%%:*}"'": ["'"${fault#*:}"'"]}}' >/dev/null
-        met() { control state | grep -q '"faults_left": 0,'; }
-        check "$fault is met" soon 60 met
+        occurred() { control state | grep -q '"faults_left": 0,'; }
+        check "$fault occurs" soon 60 occurred
         check "$fault: published again" soon 60 published held "$work/latest"
     done
 fi
 kill -9 "$worker"; wait "$worker" 2>/dev/null
-check "nothing was damaged" sh -c "! grep -q damaged '$work/held.log'"
+check "no checkpoint was damaged" sh -c "! grep -q damaged '$work/held.log'"
 endless held
-check "killed and started again: it goes on from the bucket" soon 60 grep -q "resuming from step [1-9][0-9]*, .*(s3://$b/held/w.checkpoints)" "$work/held.log"
-check "and publishes" soon 60 published held "$work/latest"
+check "killed and restarted: the worker resumes from the bucket" soon 60 grep -q "resuming from step [1-9][0-9]*, .*(s3://$b/held/w.checkpoints)" "$work/held.log"
+check "killed and restarted: the worker publishes" soon 60 published held "$work/latest"
 kill "$worker"; wait "$worker"; rc=$?
 check "SIGTERM: exit 143, not $rc" test $rc = 143
 # shellcheck disable=SC2086
-check "a ring to its end" run_in 120 "$work/ring.log" "$qring" run "$work/job.json" -n 2 --out "$work/ring" --weights "s3://$b/ring/w.h5" --checkpoints "s3://$b/ring/ck" $often
+check "a ring with checkpoints in the bucket" run_in 120 "$work/ring.log" "$qring" run "$work/job.json" -n 2 --out "$work/ring" --weights "s3://$b/ring/w.h5" --checkpoints "s3://$b/ring/ck" $often
 # shellcheck disable=SC2086
-check "is not trained again elsewhere" run_in 60 "$work/again.log" "$qring" run "$work/job.json" -n 1 --out "$work/again" --weights "s3://$b/ring/w.h5" --checkpoints "s3://$b/ring/ck" $often
-check "but is said to be trained" holds "$work/again.log" "already trained"
+check "a finished job is not trained again" run_in 60 "$work/again.log" "$qring" run "$work/job.json" -n 1 --out "$work/again" --weights "s3://$b/ring/w.h5" --checkpoints "s3://$b/ring/ck" $often
+check "a finished job: the message" holds "$work/again.log" "already trained"
 client get "$b" ring/w.h5 "$work/ring.h5"
 check "the weights are those of a run with files" cmp "$work/ring.h5" "$work/local/weights.h5"
 [ -z "${S3_SERVER:-}" ] || end
 
-# keys, as a pod has them
+# credentials from each source of a pod
 key=$AWS_ACCESS_KEY_ID secret=$AWS_SECRET_ACCESS_KEY
 unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 reads() { # WHAT COMMAND...: with that environment the weights are read
@@ -120,25 +120,25 @@ printf '[profile pod]\nregion = us-east-1\nendpoint_url = %s\n' "$AWS_ENDPOINT_U
 reads "a profile, with its endpoint" -u AWS_ENDPOINT_URL AWS_PROFILE=pod
 run_in 60 "$work/none.log" "$qring" weights "s3://$b/run/w.h5"; rc=$?
 check "no keys: exit 2, not $rc" test $rc = 2
-check "no keys: says where they were looked for" holds "$work/none.log" "no credentials for S3: neither AWS_ACCESS_KEY_ID"
+check "no keys: the error lists the sources" holds "$work/none.log" "no credentials for S3: neither AWS_ACCESS_KEY_ID"
 
-# what cannot work is said before anything is trained
+# Unusable buckets are reported before training.
 export AWS_ACCESS_KEY_ID="$key" AWS_SECRET_ACCESS_KEY="$secret"
-refused() { # BUCKET WORDS
-    run_in 60 "$work/refused.log" "$qring" run "$work/job.json" -n 2 --out "$work/refused" --weights "s3://$1/w.h5"; rc=$?
+rejected() { # BUCKET WORDS
+    run_in 60 "$work/rejected.log" "$qring" run "$work/job.json" -n 2 --out "$work/rejected" --weights "s3://$1/w.h5"; rc=$?
     check "$1: exit 2, not $rc" test $rc = 2
-    check "$1: says '$2'" holds "$work/refused.log" "$2"
-    check "$1: names the bucket" holds "$work/refused.log" "s3://$1"
-    check "$1: nothing was trained" test ! -s "$work/refused/steps.jsonl"
+    check "$1: '$2' in the error" holds "$work/rejected.log" "$2"
+    check "$1: names the bucket" holds "$work/rejected.log" "s3://$1"
+    check "$1: nothing was trained" test ! -s "$work/rejected/steps.jsonl"
 }
-refused forbidden-b "s3:PutObject, s3:GetObject, s3:DeleteObject and s3:ListBucket on bucket forbidden-b"
-refused readonly-b "on bucket readonly-b"
-refused missing-b "bucket does not exist"
-refused elsewhere-b "set AWS_REGION=eu-west-7"
-refused careless-b "ignores If-None-Match"
-refused unable-b "conditional writes"
+rejected forbidden-b "s3:PutObject, s3:GetObject, s3:DeleteObject and s3:ListBucket on bucket forbidden-b"
+rejected readonly-b "on bucket readonly-b"
+rejected missing-b "bucket does not exist"
+rejected elsewhere-b "set AWS_REGION=eu-west-7"
+rejected careless-b "ignores If-None-Match"
+rejected unable-b "conditional writes"
 ring 3 "$work/late@.log" "$work/job.json" --out "$work/late" --weights s3://late-b/w.h5
-ends
+wait_ring
 check "403 at the end: exit 2 2 2, not$codes" test "$codes" = " 2 2 2"
 for i in 0 1 2; do check "worker $i names the bucket" holds "$work/late$i.log" "bucket late-b"; done
 end
