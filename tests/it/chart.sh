@@ -1,15 +1,15 @@
 #!/bin/sh
 # Manifests and chart (Job, StatefulSet, JobSet, TFJob, TrainJob): committed files are what the
-# chart renders, have known keys only (kubeconform with our copies of schemas, kubernetes-validate
+# chart renders, have known keys only (kubeconform with tests/schemas, kubernetes-validate
 # for 1.30 to 1.37), and a misspelt key is found; wrong values are rejected by name; pods are
 # restricted; scaling changes two numbers of the Job and no pod; the rendered commands form a
-# ring, with Helm's certificates and with ours, and predict. Helm and kubeconform come from Go's
+# ring, with certificates of Helm and of qring certs, and predict. Helm and kubeconform come from Go's
 # module proxy, kubernetes-validate from PyPI, into build/tools; without them their part is skipped.
 . "$(dirname "$0")/common"
 unset TF_CONFIG
-tests/chart/tools helm3 >"$work/helm" 2>"$work/helm.log" & # compiling takes two minutes the first time
+tests/chart/tools helm3 >"$work/helm" 2>"$work/helm.log" & # compiles for two minutes the first time
 compiling=$!
-check "the chart's README is what values.yaml says" tests/chart/readme
+check "the chart's README matches values.yaml" tests/chart/readme
 check "the chart's job file is deploy/jobs/qcnn.json" cmp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
 rendered="qcnn infer sweep statefulset jobset tfjob-restarts tfjob-ps tfjob-evaluator trainjob clustertrainingruntime" # by make manifests
 manifests=$(for f in $rendered tfjob tensorboard trainjob-cluster; do printf 'deploy/jobs/%s.yaml ' "$f"; done)
@@ -33,56 +33,56 @@ if [ -n "$py_exe" ]; then
     misspelt deploy/jobs/tensorboard.yaml ipBlock strategy targetPort
     sed 's/replicas: 2$/replicas: two/' deploy/jobs/tfjob.yaml >"$work/typo.yaml"
     if [ -n "$kubeconform" ]; then
-        strict "$work/typo.yaml" >"$work/said" 2>&1; rc=$?
-        check "a replica count that is no number is rejected: $(cat "$work/said")" test $rc = 1
+        strict "$work/typo.yaml" >"$work/output" 2>&1; rc=$?
+        check "a replica count that is no number is rejected: $(cat "$work/output")" test $rc = 1
     fi
     for f in $rendered; do
-        silent "deploy/jobs/$f.yaml keeps its promises" objects safe "deploy/jobs/$f.yaml"
+        silent "deploy/jobs/$f.yaml follows the rules of tests/chart/objects.py" objects safe "deploy/jobs/$f.yaml"
     done
-    check "the schema of the values has no room for unknown keys" says_nothing objects closed charts/qring/values.schema.json
+    check "the schema of the values rejects unknown keys" says_nothing objects closed charts/qring/values.schema.json
 
-    # what a pod would run: its identity, the ring and its digest, the predictions
+    # the command of a pod: its identity, the ring and its digest, the predictions
     job=$root/deploy/jobs/qcnn.json
     printf '%s --print-identity\n' "JOB_COMPLETION_INDEX=1 $(in_pod deploy/jobs/qcnn.yaml qcnn 1 "$job")" >"$work/identity.sh"
-    check "a pod knows its index" run_in 60 "$work/identity.log" sh "$work/identity.sh"
+    check "a pod prints its identity" run_in 60 "$work/identity.log" sh "$work/identity.sh"
     for words in '"source":"job_index"' '"index":1' '"address":"qcnn-1.qcnn:2222"' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
-        check "and says $words" holds "$work/identity.log" "$words"
+        check "a pod's identity has $words" holds "$work/identity.log" "$words"
     done
-    # the other ways to launch: FILE|WHAT THE CONTROLLER GIVES POD 1|ITS IDENTITY THEN
+    # the other ways to launch: FILE|ENVIRONMENT OF POD 1|ITS IDENTITY
     while IFS='|' read -r f with wanted; do
         printf '%s %s --print-identity\n' "$with" "$(in_pod "deploy/jobs/$f.yaml" qcnn 1 "$job")" >"$work/identity.sh"
         check "a pod of $f.yaml starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
-        for words in $wanted; do check "a pod of $f.yaml says $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"; done
+        for words in $wanted; do check "a pod of $f.yaml has identity $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"; done
     done <<T
 jobset|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-workers-0-0.qcnn:2222","qcnn-workers-0-1.qcnn:2222"]
 trainjob|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-node-0-0.qcnn:2222","qcnn-node-0-1.qcnn:2222"]
 tfjob-restarts|TF_CONFIG='$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-worker-1.default.svc:2222)'|"source":"tf_config" "index":1 "peers":["qcnn-worker-0.default.svc:2222","qcnn-worker-1.default.svc:2222"]
 tfjob-restarts||"source":"single" "index":0
 T
-    # parameter servers, and workers beside them: FILE|POD|WHAT THE CONTROLLER GIVES POD 0|ITS IDENTITY THEN
-    sparse='{"cluster":{"worker":{},"ps":["p:2222"]},"task":' judged='{"cluster":{"worker":["w:2222"],"evaluator":["e:2222"]},"task":'
+    # parameter servers, evaluators and their workers: FILE|POD|ENVIRONMENT OF POD 0|ITS IDENTITY
+    sparse='{"cluster":{"worker":{},"ps":["p:2222"]},"task":' with_evaluator='{"cluster":{"worker":["w:2222"],"evaluator":["e:2222"]},"task":'
     while IFS='|' read -r f pod with wanted; do
         printf '%s %s --print-identity\n' "$with" "$(in_pod "$f" "$pod" 0 "$job")" >"$work/identity.sh"
         check "pod $pod of $f starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
-        for words in $wanted; do check "pod $pod of $f says $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"; done
+        for words in $wanted; do check "pod $pod of $f has identity $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"; done
     done <<T
 deploy/jobs/tfjob-ps.yaml|qcnn|QRING_INDEX=0 TF_CONFIG='$sparse{"type":"worker","index":0}}'|"role":"worker" "index":1 "parameter_servers":1 "peers":["qcnn-ps-0:2222","qcnn-worker-0:2222"]
 deploy/jobs/tfjob-ps.yaml|qcnn-ps|QRING_INDEX=0 TF_CONFIG='$sparse{"type":"ps","index":0}}'|"role":"ps" "index":0 "peers":["qcnn-ps-0:2222"]
-deploy/jobs/tfjob-evaluator.yaml|qcnn|TF_CONFIG='$judged{"type":"worker","index":0}}'|"role":"worker" "index":0 "peers":["w:2222"]
-deploy/jobs/tfjob-evaluator.yaml|qcnn-eval|TF_CONFIG='$judged{"type":"evaluator","index":0}}'|"role":"evaluator" "index":null "address":"e:2222"
+deploy/jobs/tfjob-evaluator.yaml|qcnn|TF_CONFIG='$with_evaluator{"type":"worker","index":0}}'|"role":"worker" "index":0 "peers":["w:2222"]
+deploy/jobs/tfjob-evaluator.yaml|qcnn-eval|TF_CONFIG='$with_evaluator{"type":"evaluator","index":0}}'|"role":"evaluator" "index":null "address":"e:2222"
 T
     printf 'JOB_COMPLETION_INDEX=1 %s --replicas=2 --print-identity\n' "$(in_pod deploy/jobs/clustertrainingruntime.yaml qring 1 "$job")" >"$work/identity.sh"
     check "a pod of a TrainJob by the cluster's runtime starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
     for words in '"source":"job_index"' '"index":1' '"peers":["qring-node-0-0.qring:2222","qring-node-0-1.qring:2222"]'; do
-        check "a pod of a TrainJob by the cluster's runtime says $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
+        check "a pod of a TrainJob by the cluster's runtime has identity $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
     done
     printf 'hostname qcnn-1 && %s --print-identity\n' "$(in_pod deploy/jobs/statefulset.yaml qcnn 1 "$job")" >"$work/identity.sh"
     if unshare -U -r -u true 2>/dev/null; then
         check "a pod of statefulset.yaml starts" run_in 60 "$work/identity.log" unshare -U -r -u sh "$work/identity.sh"
         for words in '"source":"statefulset"' '"index":1' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
-            check "a pod of statefulset.yaml says $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
+            check "a pod of statefulset.yaml has identity $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
         done
-    else skip "a name of one's own is forbidden here: the StatefulSet's pod is not asked who it is"; fi
+    else skip "cannot set a host name in a user namespace: the identity of the StatefulSet's pod is not checked"; fi
     printf '%s --print-identity\n' "$(in_pod deploy/jobs/tfjob.yaml qcnn 1 "$job")" >"$work/tfjob.sh"
     for flag in --weights-gcs-bucket= --weights-gcs-path=qcnn_weights.h5 --logdir=gs:// --profiler-port=2223; do
         check "the TFJob has the tutorial's flag $flag" holds "$work/tfjob.sh" " $flag"
@@ -90,30 +90,30 @@ T
     TF_CONFIG=$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-worker-1.default.svc:2222)
     run_in 60 "$work/tfjob.log" env TF_CONFIG="$TF_CONFIG" sh "$work/tfjob.sh"
     unset TF_CONFIG
-    check "a TFJob's pod takes them and knows its index: $(tail -n 1 "$work/tfjob.log")" \
+    check "a TFJob's pod accepts the tutorial's flags and prints its index: $(tail -n 1 "$work/tfjob.log")" \
         grep -q '"source":"tf_config".*"index":1' "$work/tfjob.log"
     in_pod deploy/jobs/qcnn.yaml qcnn 0 "$job" | sed 's/ --plaintext//' >"$work/plain.sh"
     run_in 60 "$work/plain.log" env JOB_COMPLETION_INDEX=0 QRING_START_TIMEOUT=1s sh "$work/plain.sh"; rc=$?
-    check "without plaintext a worker refuses to start: exit $rc" test $rc = 2
-    check "and says why" holds "$work/plain.log" plaintext
+    check "without --plaintext a worker does not start: exit $rc" test $rc = 2
+    check "the error names plaintext" holds "$work/plain.log" plaintext
     # two pods by their Service's names
     if ring_of deploy/jobs/qcnn.yaml qcnn "$job"; then
         check "two pods train and end with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
         run_in 60 "$work/one.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/one"
         one=$(json_string "$work/one/result.json" state_digest)
         two=$(json_string "$work/out0/result.json" state_digest)
-        check "to the digest of qring run: '$two', '$one'" test -n "$one" -a "$one" = "$two"
-        check "without TLS, which they say" holds "$work/ring0.log" --plaintext
-    else skip "namespaces are forbidden here: the rendered rings do not run"; fi
+        check "two pods: the digest of qring run: '$two', '$one'" test -n "$one" -a "$one" = "$two"
+        check "the pods log that they use no TLS" holds "$work/ring0.log" --plaintext
+    else skip "cannot create namespaces: the rendered rings do not run"; fi
     weights=$root/tests/golden/tfq/qcnn_weights.h5
     in_pod deploy/jobs/infer.yaml qcnn-infer 0 "$job" | sed "s|gs://my-bucket/qcnn/weights.h5|$weights|" >"$work/infer.sh"
     check "the inference pod runs" run_in 60 "$work/infer.txt" sh "$work/infer.sh"
-    "$qring" infer deploy/jobs/qcnn.json --weights "$weights" >"$work/laptop.txt" 2>&1
-    check "and prints what qring infer prints on a laptop" cmp "$work/infer.txt" "$work/laptop.txt"
+    "$qring" infer deploy/jobs/qcnn.json --weights "$weights" >"$work/local.txt" 2>&1
+    check "the inference pod prints the output of a local qring infer" cmp "$work/infer.txt" "$work/local.txt"
     check "Results, Test Labels, Mean squared error" test "$(grep -cE '^(Results|Test Labels|Mean squared error: )' "$work/infer.txt")" = 3
-    # two pods of the sweep, at a folder in place of the bucket; few epochs
+    # two pods of the sweep, with a shared folder instead of the bucket; few epochs
     for i in 0 1; do
-        in_pod deploy/jobs/sweep.yaml qcnn-sweep $i "$work/swept.json" | sed "s|gs://my-bucket/qcnn-sweep|$work/meet|" >"$work/sweep$i.sh"
+        in_pod deploy/jobs/sweep.yaml qcnn-sweep $i "$work/swept.json" | sed "s|gs://my-bucket/qcnn-sweep|$work/shared|" >"$work/sweep$i.sh"
     done
     py -c "
 import sys, yaml
@@ -123,8 +123,8 @@ for part in yaml.safe_load_all(open('deploy/jobs/sweep.yaml')):
     run_in 100 "$work/sweep1.log" env JOB_COMPLETION_INDEX=1 QRING_SET=train.epochs=2 sh "$work/sweep1.sh"; second=$?
     wait $first; first=$?
     check "two pods of the sweep end with 0 0, not $first $second: $(tail -n 1 "$work/sweep0.log")" test "$first $second" = "0 0"
-    check "with one table" cmp "$work/out0/sweep.csv" "$work/out1/sweep.csv"
-    check "of sixteen trials, which is where they meet" test "$(grep -c ,done, "$work/meet/sweep.csv")" = 16
+    check "the two pods of the sweep write the same table" cmp "$work/out0/sweep.csv" "$work/out1/sweep.csv"
+    check "the shared folder has the table of sixteen trials" test "$(grep -c ,done, "$work/shared/sweep.csv")" = 16
 fi
 
 # ---- the chart ----
@@ -137,24 +137,24 @@ for f in $rendered; do
     check "deploy/jobs/$f is what the chart renders (make manifests): $(diff "deploy/jobs/$f" "$work/rendered/$f" | head -n 5)" \
         cmp "deploy/jobs/$f" "$work/rendered/$f"
 done
-check "and holds no key" sh -c "! grep -E 'PRIVATE KEY|^kind: Secret' deploy/jobs/*.yaml"
+check "the manifests contain no private key" sh -c "! grep -E 'PRIVATE KEY|^kind: Secret' deploy/jobs/*.yaml"
 template() { "$helm" template "$@" --kube-version 1.33.0; }
 for values in tests/chart/values/*.yaml; do
     out=$work/$(basename "$values")
-    "$helm" lint --strict --kube-version 1.33.0 charts/qring -f "$values" >"$work/said" 2>&1; rc=$?
-    check "helm lint --strict with $values: $(grep -E 'WARN|ERR' "$work/said")" test $rc = 0
-    template a-release charts/qring -f "$values" >"$out" 2>"$work/said"; rc=$?
-    check "it renders with $values: $(cat "$work/said")" test $rc = 0
+    "$helm" lint --strict --kube-version 1.33.0 charts/qring -f "$values" >"$work/output" 2>&1; rc=$?
+    check "helm lint --strict with $values: $(grep -E 'WARN|ERR' "$work/output")" test $rc = 0
+    template a-release charts/qring -f "$values" >"$out" 2>"$work/output"; rc=$?
+    check "the chart renders with $values: $(cat "$work/output")" test $rc = 0
     [ -n "$py_exe" ] || continue
     silent "our schemas accept $values" strict "$out"
-    silent "promises are kept with $values" objects safe "$out"
+    silent "the rules of tests/chart/objects.py hold with $values" objects safe "$out"
     known_to=1.30,1.37
     [ "$(basename "$values")" != podgroup.yaml ] || known_to=1.37
     check "Kubernetes $known_to know all of $values" against $known_to "$out"
     check "no registry is built in with $values" sh -c "! grep -E 'image: ' '$out' | grep -vE 'qring:$(cat lib/VERSION)|registry.example/'"
 done
 [ -z "$py_exe" ] || misspelt "$work/podgroup.yaml" podGroupName schedulingPolicy minCount
-# parameter servers, however they are launched: who each of their pods is, and who a worker's
+# parameter servers for each way to launch: identities of a server's and a worker's pod
 if [ -n "$py_exe" ]; then
     job=$root/deploy/jobs/qcnn.json
     while IFS='|' read -r values servers workers; do
@@ -163,7 +163,7 @@ if [ -n "$py_exe" ]; then
             check "$values: $pod starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
             i=3; [ $pod = a-release ] || i=1
             for words in "\"index\":$i," '"parameter_servers":2' "$servers" "$workers"; do
-                check "$values: $pod says $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
+                check "$values: $pod has identity $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
             done
         done
     done <<T
@@ -172,127 +172,129 @@ servers-jobset|"a-release-servers-0-0.a-release:2222","a-release-servers-0-1.a-r
 servers-trainingruntime|"a-release-ps-0-0.a-release:2222","a-release-ps-0-1.a-release:2222"|"a-release-node-0-0.a-release:2222"
 T
 fi
-# evaluators: a Job's, beside a ring of any kind; in the workers' volume it makes the curve of what they left there
+# evaluators: a Job, with a ring of any kind; given the workers' volume, it evaluates their
+# checkpoints
 if [ -n "$py_exe" ]; then
     for values in evaluator evaluator-jobset; do
         printf 'JOB_COMPLETION_INDEX=1 %s --print-identity\n' "$(in_pod "$work/$values.yaml" a-release-eval 0 "$job")" >"$work/identity.sh"
-        check "$values: its pod starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
-        check "$values: it is one: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" '"role":"evaluator","index":null'
+        check "$values: the evaluator's pod starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
+        check "$values: the pod is an evaluator: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" '"role":"evaluator","index":null'
     done
     in_pod "$work/evaluator.yaml" a-release-eval 0 "$job" | sed "s|--out=[^ ]*|--out=$work/claim|" >"$work/eval.sh"
     run_in 60 "$work/claim.log" "$qring" run deploy/jobs/qcnn.json -n 1 --epochs 7 --out "$work/claim"
-    check "it evaluates, and ends" run_in 60 "$work/eval.log" sh "$work/eval.sh"
-    check "the last state, as training did" test "$(sed 's/,"job_hash.*/}/' "$work/claim/evaluation.jsonl")" = "$(tail -n 1 "$work/claim/steps.jsonl" | sed 's/,"state_digest.*/}/')"
+    check "the evaluator ends with 0" run_in 60 "$work/eval.log" sh "$work/eval.sh"
+    check "the evaluator's last line is that of training's evaluation" test "$(sed 's/,"job_hash.*/}/' "$work/claim/evaluation.jsonl")" = "$(tail -n 1 "$work/claim/steps.jsonl" | sed 's/,"state_digest.*/}/')"
 fi
-check "an evaluator without a place to read is refused" sh -c "'$helm' template a charts/qring --kube-version 1.33.0 --set evaluator=true 2>&1 | grep -q 'evaluator: the pods have nothing in common'"
-check "65 members are refused" sh -c "'$helm' template a charts/qring --kube-version 1.33.0 --set replicas=64,parameterServers=1 2>&1 | grep -q 'more than 64 members'"
-# what deploy/gke/gke.sh would install
+check "an evaluator without shared storage is rejected" sh -c "'$helm' template a charts/qring --kube-version 1.33.0 --set evaluator=true 2>&1 | grep -q 'evaluator: the pods have nothing in common'"
+check "65 members are rejected" sh -c "'$helm' template a charts/qring --kube-version 1.33.0 --set replicas=64,parameterServers=1 2>&1 | grep -q 'more than 64 members'"
+# The releases that deploy/gke/gke.sh installs.
 for command in train infer; do
-    PROJECT=my-project TAG=1 deploy/gke/gke.sh --dry-run $command 2>&1 | sed -n "s/^\(helm status .* || \)\{0,1\}helm install //p" >"$work/said"
-    check "gke.sh $command installs one release" test "$(wc -l <"$work/said")" = 1
-    sed 's/ --create-namespace//; s/ --kube-context=[^ ]*//' "$work/said" | sed "s|^|'$helm' template --kube-version 1.33.0 |" >"$work/gke.sh"
-    sh "$work/gke.sh" >"$work/gke.yaml" 2>"$work/said"; rc=$?
-    check "the chart takes the values of gke.sh $command: $(tail -n 1 "$work/said")" test $rc = 0
+    PROJECT=my-project TAG=1 deploy/gke/gke.sh --dry-run $command 2>&1 | sed -n "s/^\(helm status .* || \)\{0,1\}helm install //p" >"$work/output"
+    check "gke.sh $command installs one release" test "$(wc -l <"$work/output")" = 1
+    sed 's/ --create-namespace//; s/ --kube-context=[^ ]*//' "$work/output" | sed "s|^|'$helm' template --kube-version 1.33.0 |" >"$work/gke.sh"
+    sh "$work/gke.sh" >"$work/gke.yaml" 2>"$work/output"; rc=$?
+    check "the chart accepts the values of gke.sh $command: $(tail -n 1 "$work/output")" test $rc = 0
     for words in 'image: "us-west1-docker.pkg.dev/my-project/qring/qring:1"' 'weights=gs://my-project-qring/qcnn/weights.h5' gke-spot 'port: 443'; do
         check "gke.sh $command: $words" holds "$work/gke.yaml" "$words"
     done
     [ -z "$py_exe" ] || silent "gke.sh $command" strict "$work/gke.yaml"
     [ -z "$py_exe" ] || silent "gke.sh $command" objects safe "$work/gke.yaml"
 done
-# a cluster that knows no tries for each index
+# a cluster without backoffLimitPerIndex
 "$helm" template a-release charts/qring --kube-version 1.27.0 >"$work/old.yaml" 2>&1
-check "1.27: tries are counted for the whole Job" sh -c "grep -q 'backoffLimit: 12' '$work/old.yaml' && ! grep -q PerIndex '$work/old.yaml'"
-check "1.26 is refused" sh -c "! '$helm' template a charts/qring --kube-version 1.26.0 >/dev/null 2>&1"
+check "1.27: retries are counted for the whole Job" sh -c "grep -q 'backoffLimit: 12' '$work/old.yaml' && ! grep -q PerIndex '$work/old.yaml'"
+check "1.26 is rejected" sh -c "! '$helm' template a charts/qring --kube-version 1.26.0 >/dev/null 2>&1"
 # scaling
 if [ -n "$py_exe" ]; then
     template a charts/qring --skip-tests --set replicas=2 >"$work/two.yaml"
     template a charts/qring --skip-tests --set replicas=5 >"$work/five.yaml"
     objects scaled "$work/two.yaml" "$work/five.yaml" >"$work/differ"
-    # The Secret is another where no cluster can be asked for the one it has; the pods do not change by it.
+    # helm template has no cluster to look up the Secret in, so each rendering has a new one; the
+    # pods do not change.
     check "2 and 5 workers differ in nothing else: $(cat "$work/differ")" test "$(paste -sd' ' "$work/differ")" = "ConfigMap/a.data.replicas \
 Job/a.spec.completions Job/a.spec.parallelism PodDisruptionBudget/a.spec.minAvailable Secret/a-tls.data.ca.crt Secret/a-tls.data.tls.crt Secret/a-tls.data.tls.key"
 fi
-# certificates: those that Helm makes, and those of qring certs, by the two commands that deploy/jobs/qcnn.yaml names
+# certificates of Helm, and of qring certs with the two commands in deploy/jobs/qcnn.yaml
 tls_ring() { # WHAT FILE IDENTITY: two pods with the Secret of FILE
     tls_of "$2"
-    ring_of "$2" qcnn "$root/deploy/jobs/qcnn.json" || return 0 # said above
+    ring_of "$2" qcnn "$root/deploy/jobs/qcnn.json" || return 0 # skipped above
     check "$1: two pods end with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
     got=$(json_string "$work/out0/result.json" state_digest)
     check "$1: to the digest of qring run: '$got', '$one'" test -n "$one" -a "$got" = "$one"
     for i in 0 1; do
         check "$1: worker $i is $3" holds "$work/ring$i.log" "TLS between workers: as $3"
-        check "$1: nobody is refused by $i: $(grep refus "$work/ring$i.log")" sh -c "! grep refus '$work/ring$i.log'"
+        check "$1: worker $i rejects no peer: $(grep refus "$work/ring$i.log")" sh -c "! grep refus '$work/ring$i.log'"
     done
 }
 if [ -n "$py_exe" ]; then
     template qcnn charts/qring >"$work/generated.yaml"
     tls_ring "Helm's certificates" "$work/generated.yaml" '*.qcnn.default.svc,qcnn.default.svc'
     if command -v openssl >/dev/null; then
-        openssl x509 -in "$work/tls/tls.crt" -noout -text -checkend $((364 * 86400)) >"$work/said" 2>&1
+        openssl x509 -in "$work/tls/tls.crt" -noout -text -checkend $((364 * 86400)) >"$work/output" 2>&1
         for words in 'CN = qcnn CA' 'CN = qcnn' '2048 bit' 'CA:FALSE' 'TLS Web Server Authentication, TLS Web Client Authentication' 'will not expire'; do
-            check "Helm's certificate says $words" holds "$work/said" "$words"
+            check "Helm's certificate has $words" holds "$work/output" "$words"
         done
     fi
     sed -n 's/^#   //p' deploy/jobs/qcnn.yaml | sed "s|^qring |$qring |; s|^helm |$helm |; s/ | kubectl apply -f -//" >"$work/two.sh"
-    check "two commands" test "$(wc -l <"$work/two.sh")" = 2
-    { sed -n 1p "$work/two.sh" | sh && echo --- && sed -n 2p "$work/two.sh" | sh; } >"$work/ours.yaml" 2>"$work/said"
-    silent "their output is known" strict "$work/ours.yaml"
-    check "also to Kubernetes 1.30" against 1.30 "$work/ours.yaml"
-    tls_ring "qring certs" "$work/ours.yaml" qring://default/qcnn
+    check "deploy/jobs/qcnn.yaml has two commands" test "$(wc -l <"$work/two.sh")" = 2
+    { sed -n 1p "$work/two.sh" | sh && echo --- && sed -n 2p "$work/two.sh" | sh; } >"$work/certs.yaml" 2>"$work/output"
+    silent "our schemas accept the output of the two commands" strict "$work/certs.yaml"
+    check "Kubernetes 1.30 knows the output of the two commands" against 1.30 "$work/certs.yaml"
+    tls_ring "qring certs" "$work/certs.yaml" qring://default/qcnn
 fi
-# helm test: its ring ends with 0 0 only where steps were finished
+# helm test: the ring ends with 0 0 only if it has finished its steps.
 template qcnn charts/qring >"$work/tested.yaml"
 [ -z "$py_exe" ] || tls_of "$work/tested.yaml"
 if [ -n "$py_exe" ] && ring_of "$work/tested.yaml" qcnn-test "$root/deploy/jobs/qcnn.json"; then
     check "helm test's ring ends with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
-    check "and has written its two steps" test "$(grep -c '"kind":"TRAIN"' "$work/out0/test/steps.jsonl")" = 2
-    check "and weights of its own" test -s "$work/out0/test/weights.h5"
+    check "helm test's ring has written its two steps" test "$(grep -c '"kind":"TRAIN"' "$work/out0/test/steps.jsonl")" = 2
+    check "helm test's ring has written its own weights" test -s "$work/out0/test/weights.h5"
     sed 's/cluster-excitations/no-such-source/' deploy/jobs/qcnn.json >"$work/broken.json"
     ring_of "$work/tested.yaml" qcnn-test "$work/broken.json"
-    check "with a broken job file it ends with 2 2, not '$ends'" test "$ends" = "2 2"
+    check "helm test's ring with an invalid job ends with 2 2, not '$ends'" test "$ends" = "2 2"
 fi
-# what the notes tell to type; helm template leaves them out, so they are rendered as a file
+# The commands in the notes; helm template omits the notes, so they are rendered as a file.
 cp -r charts/qring "$work/noted" && mv "$work/noted/templates/NOTES.txt" "$work/noted/NOTES.txt"
 printf 'kind: Notes\nnotes: |\n{{ tpl (.Files.Get "NOTES.txt") . | indent 2 }}\n' >"$work/noted/templates/notes.yaml"
 template a-release "$work/noted" -n physics --show-only templates/notes.yaml --set weights=gs://b/w.h5 >"$work/notes" 2>&1
 template a-release-infer charts/qring -f tests/chart/values/full.yaml --set mode=infer,fullnameOverride=,extraArgs=null >"$work/after.yaml" 2>&1
-check "the notes' way to predictions, with every value set" grep -q -- '--weights=gs://my-bucket/pure.h5' "$work/after.yaml"
+check "the notes' command for predictions, with every value set" grep -q -- '--weights=gs://my-bucket/pure.h5' "$work/after.yaml"
 for words in '2 workers train as Job a-release in namespace physics, over TLS' 'in Secret a-release-tls, valid for 365 days' \
     'kubectl -n physics delete secret a-release-tls && helm -n physics upgrade a-release charts/qring --reuse-values' 'kubectl -n physics get pods' \
     'logs -f --tail=-1 -l batch.kubernetes.io/job-name=a-release' 'upgrade a-release charts/qring --reuse-values --set replicas=N' \
     '"completions":N,"parallelism":N' "patch pdb a-release -p '{\"spec\":{\"minAvailable\":M}}' (M: N less 1)" '--field-selector=status.phase=Running -o name) 8080' 'helm -n physics test a-release' \
     'install a-release-infer charts/qring -f - --set mode=infer,fullnameOverride=,extraArgs=null' 'helm -n physics uninstall a-release'; do
-    check "the notes say: $words" holds "$work/notes" "$words"
+    check "the notes have: $words" holds "$work/notes" "$words"
 done
 
-# ---- who is told how far it is: LAUNCH|API GROUP|RESOURCE ----
+# ---- progress reports to an object: LAUNCH|API GROUP|RESOURCE ----
 while IFS='|' read -r launch group resource; do
-    template a-release charts/qring --set "progressTo=annotations,launch=$launch,parameterServers=$([ "$launch" = job ] && echo 1 || echo 0)" >"$work/told.yaml" 2>&1
-    check "$launch: a role for one object's patch" sh -c 'grep -A 20 "^kind: Role$" "$1" | tr -d "\n " |
-        grep -q "rules:-apiGroups:\[$2\]resources:\[$3\]resourceNames:\[a-release\]verbs:\[patch\]---"' - "$work/told.yaml" "$group" "$resource"
-    check "$launch: the pods have its token, the test's and the account do not" sh -c \
+    template a-release charts/qring --set "progressTo=annotations,launch=$launch,parameterServers=$([ "$launch" = job ] && echo 1 || echo 0)" >"$work/progress.yaml" 2>&1
+    check "$launch: a role that may patch one object" sh -c 'grep -A 20 "^kind: Role$" "$1" | tr -d "\n " |
+        grep -q "rules:-apiGroups:\[$2\]resources:\[$3\]resourceNames:\[a-release\]verbs:\[patch\]---"' - "$work/progress.yaml" "$group" "$resource"
+    check "$launch: training pods mount a token, the test's pods and the account do not" sh -c \
         'grep -A 60 "component: \(train\|ps\)$" "$1" | grep -q "automountServiceAccountToken: true" && grep -q "^automountServiceAccountToken: false" "$1" &&
-        [ "$(grep -c "automountServiceAccountToken: true" "$1")" = "$(grep -c -- "--progress-to=$2/a-release" "$1")" ]' - "$work/told.yaml" "$launch"
-    check "$launch: and reach the API" holds "$work/told.yaml" '{port: 6443, protocol: TCP}'
+        [ "$(grep -c "automountServiceAccountToken: true" "$1")" = "$(grep -c -- "--progress-to=$2/a-release" "$1")" ]' - "$work/progress.yaml" "$launch"
+    check "$launch: the network policy admits the API server" holds "$work/progress.yaml" '{port: 6443, protocol: TCP}'
 done <<T
 job|batch|jobs
 statefulset|apps|statefulsets
 jobset|jobset.x-k8s.io|jobsets
 tfjob|kubeflow.org|tfjobs
 T
-template a-release charts/qring --set progressTo=annotations,launch=trainingruntime >"$work/told.yaml" 2>&1
-check "a TrainJob is told without" holds "$work/told.yaml" 'leave progressTo empty'
-template a-release charts/qring --set progressTo=annotations,mode=infer >"$work/told.yaml" 2>&1
-check "predictions tell nobody" sh -c '! grep -qE "progress-to|kind: Role|ServiceAccountToken: true" "$1"' - "$work/told.yaml"
-template a-release charts/qring --set progressTo=http://me@host:8090/a:1 >"$work/told.yaml" 2>&1
-check "a server's port is open, and there is no role" sh -c 'grep -q "{port: 8090, protocol: TCP}" "$1" && ! grep -q "kind: Role" "$1"' - "$work/told.yaml"
+template a-release charts/qring --set progressTo=annotations,launch=trainingruntime >"$work/progress.yaml" 2>&1
+check "a TrainJob needs no progressTo" holds "$work/progress.yaml" 'leave progressTo empty'
+template a-release charts/qring --set progressTo=annotations,mode=infer >"$work/progress.yaml" 2>&1
+check "predictions report no progress" sh -c '! grep -qE "progress-to|kind: Role|ServiceAccountToken: true" "$1"' - "$work/progress.yaml"
+template a-release charts/qring --set progressTo=http://me@host:8090/a:1 >"$work/progress.yaml" 2>&1
+check "a server: its port is open, and there is no role" sh -c 'grep -q "{port: 8090, protocol: TCP}" "$1" && ! grep -q "kind: Role" "$1"' - "$work/progress.yaml"
 
-# ---- refusals: VALUE|WORDS ----
+# ---- rejected values: VALUE|WORDS ----
 long=$(printf 'a%.0s' $(seq 60))
 while IFS='|' read -r value words; do
     [ -n "$value" ] || continue
-    if template a-release charts/qring --set "$value" >"$work/said" 2>&1; then fail "$value is accepted"
-    elif ! holds "$work/said" "$words"; then fail "$value: the refusal does not say '$words': $(tail -n 2 "$work/said")"
+    if template a-release charts/qring --set "$value" >"$work/output" 2>&1; then fail "$value is accepted"
+    elif ! holds "$work/output" "$words"; then fail "$value: no '$words' in the error: $(tail -n 2 "$work/output")"
     else pass; fi
 done <<T
 mode=serve|'/mode'
@@ -374,24 +376,24 @@ mode=sweep|sweepTo=gs://
 mode=sweep,sweepTo=/out/x|'/sweepTo'
 job=nonsense|job is not a JSON object
 T
-# a bucket named by the tutorial's flags, or their variables, lets Cloud Storage through
+# A bucket named by the tutorial's flags, or their variables, opens the port of Cloud Storage.
 for with in 'extraArgs={--weights-gcs-bucket=b,--weights-gcs-path=w.h5}' 'extraEnv[0].name=QRING_WEIGHTS_GCS_BUCKET,extraEnv[0].value=b' weights=gs://b/w.h5; do
     template a charts/qring --set "$with" >"$work/rules.yaml" 2>&1
-    check "the network policy lets Cloud Storage through with $with" grep -q 'port: 443' "$work/rules.yaml"
+    check "the network policy admits Cloud Storage with $with" grep -q 'port: 443' "$work/rules.yaml"
 done
 template a charts/qring >"$work/rules.yaml" 2>&1
-check "and nothing where no value has a bucket" sh -c "! grep -q 'port: 443' '$work/rules.yaml'"
-# the budget, as every API server of 1.30 to 1.37 knows it
+check "the network policy does not admit Cloud Storage without a bucket" sh -c "! grep -q 'port: 443' '$work/rules.yaml'"
+# the disruption budget
 if [ -n "$py_exe" ]; then
     template a charts/qring --skip-tests | sed -n '/^# Source: qring\/templates\/disruption/,/^---/p' >"$work/budget.yaml"
     check "there is a budget" holds "$work/budget.yaml" 'kind: PodDisruptionBudget'
-    silent "our schemas know it" strict "$work/budget.yaml"
-    check "Kubernetes 1.30, 1.34 and 1.37 know it" against 1.30,1.34,1.37 "$work/budget.yaml"
+    silent "our schemas accept the budget" strict "$work/budget.yaml"
+    check "Kubernetes 1.30, 1.34 and 1.37 know the budget" against 1.30,1.34,1.37 "$work/budget.yaml"
     misspelt "$work/budget.yaml" minAvailable unhealthyPodEvictionPolicy matchExpressions
 fi
 # names
 template "$(echo "$long" | cut -c1-53)" charts/qring >"$work/long.yaml" 2>&1
-check "a long release name is cut and stays itself" grep -qE '^  name: a{37}-[0-9a-f]{8}$' "$work/long.yaml"
-check "a name that no Service can have is refused, and says what to set" sh -c \
+check "a long release name is cut and stays unique" grep -qE '^  name: a{37}-[0-9a-f]{8}$' "$work/long.yaml"
+check "an invalid Service name is rejected, and the error names fullnameOverride" sh -c \
     "'$helm' template 3ring charts/qring --kube-version 1.33.0 2>&1 | grep -q 'fullnameOverride'"
 end

@@ -13,18 +13,18 @@ unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK
 # ---- kustomize ----
 if tests/chart/kustomize/render "$work/rendered" 2>"$work/kustomize.log"; then
     for s in gke prometheus kueue; do
-        check "tests/chart/kustomize/$s.yaml is what it makes (make manifests): $(diff "tests/chart/kustomize/$s.yaml" "$work/rendered/$s.yaml" 2>&1 | head -n 3)" \
+        check "tests/chart/kustomize/$s.yaml is what kustomize renders (make manifests): $(diff "tests/chart/kustomize/$s.yaml" "$work/rendered/$s.yaml" 2>&1 | head -n 3)" \
             cmp "tests/chart/kustomize/$s.yaml" "$work/rendered/$s.yaml"
     done
 elif kubectl kustomize deploy/jobs >/dev/null 2>&1 || tests/chart/tools kustomize >/dev/null 2>&1; then
-    fail "kustomize makes the base and its components: $(tail -n 3 "$work/kustomize.log")"
-else skip "no kustomize ($(tail -n 1 "$work/kustomize.log")): the committed renderings are looked at, not made anew"; fi
+    fail "kustomize renders the base and its components: $(tail -n 3 "$work/kustomize.log")"
+else skip "no kustomize ($(tail -n 1 "$work/kustomize.log")): only the committed renderings are checked"; fi
 if [ -n "$py_exe" ]; then
     made="tests/chart/kustomize/gke.yaml tests/chart/kustomize/prometheus.yaml tests/chart/kustomize/kueue.yaml"
     # shellcheck disable=SC2086
     {
-        silent "our schemas accept them" strict $made
-        silent "they keep their promises" objects safe $made
+        silent "our schemas accept the renderings" strict $made
+        silent "the renderings follow the rules of tests/chart/objects.py" objects safe $made
         for minor in 30 31 32 33 34 35 36 37; do check "Kubernetes 1.$minor knows all of its own kinds" against 1.$minor $made; done
     }
     misspelt tests/chart/kustomize/gke.yaml fromPod endpoints targetLabels nodeSelector tolerations interval
@@ -35,8 +35,8 @@ for words in 'cloud.google.com/gke-spot: "true"' 'tls-dir=/etc/qring/tls' 'weigh
     check "the GKE overlay has $words" holds tests/chart/kustomize/gke.yaml "$words"
 done
 check "the queue's name is on the Job" holds tests/chart/kustomize/kueue.yaml 'kueue.x-k8s.io/queue-name: my-queue'
-check "the picture of a run in a queue is the recorded run's" tests/cluster/draw --check
-check "nothing public: no load balancer, no node's port" sh -c "! grep -rlE 'LoadBalancer|NodePort|hostPort' deploy"
+check "the plot of a run in a queue matches the recording" tests/cluster/draw --check
+check "no load balancer and no node port" sh -c "! grep -rlE 'LoadBalancer|NodePort|hostPort' deploy"
 
 # ---- deploy/gke/gke.sh ----
 gke=$root/deploy/gke/gke.sh
@@ -44,18 +44,18 @@ mkdir -p "$work/tools"
 for tool in gcloud kubectl helm docker sleep gke-gcloud-auth-plugin; do ln -s "$root/tests/fake/gke_tools" "$work/tools/$tool"; done
 fresh() { rm -rf "$work/state"; mkdir -p "$work/state/there"; : >"$work/state/calls"; }
 cloud() { env -i STATE="$work/state" BREAK_AT="${BREAK_AT-}" PATH="$work/tools:$PATH" PROJECT=my-project TAG=1 "$@" </dev/null; } # a clean environment
-there() { find "$work/state/there" -type f -name "${1:-*}" | wc -l; }
-called() { grep -cE "$1" "$work/state/calls"; }
+existing() { find "$work/state/there" -type f -name "${1:-*}" | wc -l; }
+count_calls() { grep -cE "$1" "$work/state/calls"; }
 fresh
-cloud "$gke" --dry-run all >"$work/all" 2>"$work/said"; rc=$?
-check "a dry run of all: exit $rc, $(cat "$work/said")" test $rc = 0
+cloud "$gke" --dry-run all >"$work/all" 2>"$work/output"; rc=$?
+check "a dry run of all: exit $rc, $(cat "$work/output")" test $rc = 0
 cloud "$gke" --dry-run all >"$work/all2" 2>&1
-check "twice the same" cmp "$work/all" "$work/all2"
+check "a second dry run is the same" cmp "$work/all" "$work/all2"
 cloud "$gke" all --dry-run >"$work/all2" 2>&1
-check "wherever the flag stands" cmp "$work/all" "$work/all2"
-check "and calls nobody: $(head -n 2 "$work/state/calls")" test ! -s "$work/state/calls"
-check "it can be typed: a shell reads it" sh -n "$work/all"
-before=0 # each of these, in this order
+check "--dry-run after the command is the same" cmp "$work/all" "$work/all2"
+check "a dry run calls no program: $(head -n 2 "$work/state/calls")" test ! -s "$work/state/calls"
+check "the dry run is valid shell" sh -n "$work/all"
+before=0 # the lines match these patterns in this order
 while read -r words; do
     at=$(grep -nE -- "$words" "$work/all" | head -n 1 | cut -d: -f1)
     check "all has '$words' after line $before: ${at:-nowhere}" test "${at:-0}" -gt "$before"
@@ -83,76 +83,76 @@ tensorboard.yaml .*apply
 ^# for http://localhost:6006 type: kubectl
 clusters list
 T
-check "no key, no account of Google's for pods, no bucket tool of old" sh -c "! grep -E 'keys create|gsutil|iam.gke.io|[/.]gcr[.]io' '$work/all' '$gke'"
+check "no service account keys, no Workload Identity annotations, no gsutil" sh -c "! grep -E 'keys create|gsutil|iam.gke.io|[/.]gcr[.]io' '$work/all' '$gke'"
 grep -oE '^gcloud .*|\|\| gcloud .*' "$work/all" | grep -vE 'configure-docker|gcloud (projects|storage buckets (describe|add))' >"$work/gcloud"
-check "each gcloud command says which project: $(grep -v -- --project= "$work/gcloud" | head -n 1)" sh -c "! grep -v -- --project= '$work/gcloud'"
-check "each kubectl and helm command says which cluster" sh -c "! grep -E '^(kubectl|helm)' '$work/all' | grep -v context=gke_my-project_us-west1_qring"
+check "each gcloud command has a project: $(grep -v -- --project= "$work/gcloud" | head -n 1)" sh -c "! grep -v -- --project= '$work/gcloud'"
+check "each kubectl and helm command has a cluster" sh -c "! grep -E '^(kubectl|helm)' '$work/all' | grep -v context=gke_my-project_us-west1_qring"
 if command -v shellcheck >/dev/null; then check "shellcheck finds nothing in gke.sh" shellcheck "$gke"
-else skip "no shellcheck (apt-get install shellcheck): its opinion of gke.sh is missing"; fi
+else skip "no shellcheck (apt-get install shellcheck): gke.sh is not checked"; fi
 
-# for real, with stand-ins; what is printed by a dry run, typed into a shell, is the same
+# executed with stand-ins; the lines of a dry run, typed into a shell, make the same calls
 cloud "$gke" all >"$work/real.log" 2>&1; rc=$?
-check "all, done: exit $rc, $(tail -n 1 "$work/real.log")" test $rc = 0
-check "there are two releases, and of Google's a cluster, a registry, a bucket, an account, five grants" test "$(there 'helm*') $(there 'gcloud*')" = "2 9"
+check "all: exit $rc, $(tail -n 1 "$work/real.log")" test $rc = 0
+check "all creates two releases, and on Google Cloud a cluster, a registry, a bucket, an account, five grants" test "$(existing 'helm*') $(existing 'gcloud*')" = "2 9"
 sed "s|$root|ROOT|g" "$work/state/calls" >"$work/calls"
 fresh
 cloud sh -e "$work/all" >"$work/typed.log" 2>&1
 check "the dry run, typed, makes the same calls: $(diff "$work/calls" "$work/state/calls" | head -n 3)" sh -c "sed 's|$root|ROOT|g' '$work/state/calls' | cmp - '$work/calls'"
-check "TensorBoard's bucket is this one" holds "$work/state/applied" --logdir=gs://my-project-qring/qcnn/logs
+check "TensorBoard reads this bucket" holds "$work/state/applied" --logdir=gs://my-project-qring/qcnn/logs
 : >"$work/state/calls"
 cloud "$gke" all >"$work/again.log" 2>&1; rc=$?
-check "all once more: exit $rc, $(tail -n 1 "$work/again.log")" test $rc = 0
-check "makes nothing twice: $(grep -E '<create' "$work/state/calls" | head -n 1)" test "$(called '<create|helm <install> <qcnn>')" = 0
-cloud "$gke" clean >"$work/said" 2>&1; rc=$?
-check "clean without anybody to ask: exit 2, not $rc" test $rc = 2
-check "says what it would remove, and wants --yes" sh -c "grep -q 'gs://my-project-qring with all results' '$work/said' && grep -q -- --yes '$work/said'"
-check "and has removed nothing" test "$(there 'gcloud*')" = 9
+check "all again: exit $rc, $(tail -n 1 "$work/again.log")" test $rc = 0
+check "all again creates nothing: $(grep -E '<create' "$work/state/calls" | head -n 1)" test "$(count_calls '<create|helm <install> <qcnn>')" = 0
+cloud "$gke" clean >"$work/output" 2>&1; rc=$?
+check "clean without a terminal: exit 2, not $rc" test $rc = 2
+check "clean without a terminal lists what it would delete, and names --yes" sh -c "grep -q 'gs://my-project-qring with all results' '$work/output' && grep -q -- --yes '$work/output'"
+check "clean without a terminal deletes nothing" test "$(existing 'gcloud*')" = 9
 cloud "$gke" stop >"$work/stop.log" 2>&1; rc=$?
-check "stop: exit $rc; no release is left" test "$rc $(there 'helm*')" = "0 0"
+check "stop: exit $rc; no release remains" test "$rc $(existing 'helm*')" = "0 0"
 : >"$work/state/calls"
 cloud "$gke" clean --yes >"$work/clean.log" 2>&1; rc=$?
 check "clean: exit $rc, $(tail -n 1 "$work/clean.log")" test $rc = 0
-check "nothing that infra made is left: $(ls "$work/state/there")" test "$(there)" = 0
+check "clean deletes all that infra created: $(ls "$work/state/there")" test "$(existing)" = 0
 : >"$work/state/calls"
 cloud "$gke" clean --yes >"$work/clean.log" 2>&1; rc=$?
-check "clean once more: exit $rc, $(tail -n 1 "$work/clean.log")" test $rc = 0
-check "removes nothing" test "$(called '<delete>|<rm>')" = 0
-check "and ends with what costs money" sh -c "tail -n 3 '$work/state/calls' | grep -q '<list>'"
-# broken off at each of its calls, then given again
+check "clean again: exit $rc, $(tail -n 1 "$work/clean.log")" test $rc = 0
+check "clean again deletes nothing" test "$(count_calls '<delete>|<rm>')" = 0
+check "clean ends with a list of billed resources" sh -c "tail -n 3 '$work/state/calls' | grep -q '<list>'"
+# interrupted at each of its calls, then repeated
 fresh
 cloud "$gke" infra >/dev/null 2>&1
 n=$(wc -l <"$work/state/calls") k=1 broken=0 whole=0
 while [ $k -le "$n" ]; do
     fresh
-    BREAK_AT=$k cloud "$gke" infra >"$work/broken.log" 2>&1 && broken=$((broken + 1)) # but where the list of costs fails: that is no failure
+    BREAK_AT=$k cloud "$gke" infra >"$work/broken.log" 2>&1 && broken=$((broken + 1)) # a failing list of costs is ignored
     : >"$work/state/calls"
-    cloud "$gke" infra >"$work/whole.log" 2>&1 && [ "$(there 'gcloud*')" = 9 ] && whole=$((whole + 1))
+    cloud "$gke" infra >"$work/whole.log" 2>&1 && [ "$(existing 'gcloud*')" = 9 ] && whole=$((whole + 1))
     k=$((k + 1))
 done
-check "infra, broken off at each of its $n calls and given again: $whole whole" test "$whole" = "$n"
-check "only questions may go unanswered: $broken of $n" test "$broken" -le 5
-# what cannot be
-refuses() { # WORDS ENV... -- ARGS...: exit 2, these words, nothing called, nothing done
+check "infra, interrupted at each of its $n calls and repeated: $whole complete" test "$whole" = "$n"
+check "only failing queries are ignored: $broken of $n" test "$broken" -le 5
+# invalid input
+rejects() { # WORDS ENV... ARGS...: exit 2, these words, no program called, no file written
     words=$1; shift
     fresh
-    (cd "$work" && cloud "$@") >"$work/said" 2>&1; rc=$?
+    (cd "$work" && cloud "$@") >"$work/output" 2>&1; rc=$?
     check "$*: exit 2, not $rc" test $rc = 2
-    check "$*: says '$words', not $(head -n 1 "$work/said")" holds "$work/said" "$words"
-    check "$*: calls nobody" test ! -s "$work/state/calls" -a ! -e "$work/pwned"
+    check "$*: '$words' in the error, not $(head -n 1 "$work/output")" holds "$work/output" "$words"
+    check "$*: calls no program" test ! -s "$work/state/calls" -a ! -e "$work/pwned"
 }
-refuses 'PROJECT is not set' PROJECT= "$gke" infra
-refuses 'a command is missing' "$gke"
-refuses "unknown command 'destroy'" "$gke" destroy
-refuses 'unknown flag --force' "$gke" clean --force
-refuses "unexpected argument '5'" "$gke" scale 4 5
-refuses "SCALE_TO='0'" "$gke" scale 0
-refuses 'not a file' JOB="$work/none.json" "$gke" train
-refuses 'a comma' JOB="a,b.json" "$gke" train
+rejects 'PROJECT is not set' PROJECT= "$gke" infra
+rejects 'a command is missing' "$gke"
+rejects "unknown command 'destroy'" "$gke" destroy
+rejects 'unknown flag --force' "$gke" clean --force
+rejects "unexpected argument '5'" "$gke" scale 4 5
+rejects "SCALE_TO='0'" "$gke" scale 0
+rejects 'not a file' JOB="$work/none.json" "$gke" train
+rejects 'a comma' JOB="a,b.json" "$gke" train
 hostile() { # VARIABLE VALUE
     fresh
-    (cd "$work" && cloud "$1=$2" "$gke" --dry-run all) >"$work/said" 2>&1; rc=$?
-    if [ $rc != 2 ] || ! grep -q "^gke.sh: $1" "$work/said" || [ -s "$work/state/calls" ] || [ -e "$work/pwned" ]; then
-        fail "$1='$2': exit $rc, $(head -n 1 "$work/said")"
+    (cd "$work" && cloud "$1=$2" "$gke" --dry-run all) >"$work/output" 2>&1; rc=$?
+    if [ $rc != 2 ] || ! grep -q "^gke.sh: $1" "$work/output" || [ -s "$work/state/calls" ] || [ -e "$work/pwned" ]; then
+        fail "$1='$2': exit $rc, $(head -n 1 "$work/output")"
     else pass; fi
 }
 for value in '$(touch pwned)' '`touch pwned`' "a'b" 'a"b' 'a b' 'a,b=c' --all '*' 'a|b' 'Ä' 'a
@@ -164,8 +164,8 @@ for variable in PROJECT REGION CLUSTER NAMESPACE NAME REPOSITORY TAG REPLICAS SC
 done
 cp deploy/jobs/qcnn.json "$work/my \$job.json"
 fresh
-cloud JOB="$work/my \$job.json" "$gke" train >"$work/said" 2>&1
-check "a job file's name stays one word: $(tail -n 1 "$work/said")" holds "$work/state/calls" "<job=$work/my \$job.json>"
+cloud JOB="$work/my \$job.json" "$gke" train >"$work/output" 2>&1
+check "a job file name with a space stays one argument: $(tail -n 1 "$work/output")" holds "$work/state/calls" "<job=$work/my \$job.json>"
 
 # ---- metrics: alerts, dashboard, pages ----
 port=$(free_ports 1)
@@ -180,13 +180,13 @@ check "a worker has families of metrics: $(wc -l <"$work/families")" test "$(wc 
 for page in deploy/README.md deploy/runbook.md deploy/kustomize/monitoring/alerts.yaml deploy/kustomize/monitoring/dashboard.json; do
     grep -oE '\b(qring|process)_[a-z_]+' "$page" | grep -v '_$' | sort -u >"$work/named"
     check "$page names metrics" test -s "$work/named"
-    check "each metric in $page is one that a worker has: $(comm -23 "$work/named" "$work/families" | paste -sd' ')" \
+    check "each metric in $page is exported by a worker: $(comm -23 "$work/named" "$work/families" | paste -sd' ')" \
         test -z "$(comm -23 "$work/named" "$work/families")"
 done
-grep '^qring_' "$work/families" >"$work/ours"
+grep '^qring_' "$work/families" >"$work/exported"
 grep -oE '\bqring_[a-z_]+' deploy/README.md | sort -u >"$work/named"
-check "and each that a worker has is in deploy/README.md: $(comm -23 "$work/ours" "$work/named" | paste -sd' ')" test -z "$(comm -23 "$work/ours" "$work/named")"
-# On no panel, because a number of one process tells little there: its place and identity, and what grows with other metrics.
+check "each exported metric is in deploy/README.md: $(comm -23 "$work/exported" "$work/named" | paste -sd' ')" test -z "$(comm -23 "$work/exported" "$work/named")"
+# Metrics on no panel: identity and placement of one process, and metrics that follow from others.
 cat >"$work/hidden" <<'END'
 process_start_time_seconds
 qring_build_info
@@ -214,11 +214,11 @@ panels = json.load(open("deploy/kustomize/monitoring/dashboard.json", encoding="
 shown = {m for p in panels for t in p.get("targets", []) for m in re.findall(r"\b(?:qring|process)_[a-z_]+", t["expr"])}
 open(sys.argv[1], "w").write("".join(m + "\n" for m in sorted(shown)))
 P
-check "each metric is on a panel of the dashboard, or named here: $(sort "$work/hidden" "$work/on_panels" | comm -13 - "$work/families" | paste -sd' ')" \
+check "each metric is on a panel of the dashboard, or listed as hidden: $(sort "$work/hidden" "$work/on_panels" | comm -13 - "$work/families" | paste -sd' ')" \
     test -z "$(sort "$work/hidden" "$work/on_panels" | comm -13 - "$work/families")"
-check "and none that is named here: $(comm -12 "$work/hidden" "$work/on_panels" | paste -sd' ')" test -z "$(comm -12 "$work/hidden" "$work/on_panels")"
-check "or that is gone: $(comm -23 "$work/hidden" "$work/families" | paste -sd' ')" test -z "$(comm -23 "$work/hidden" "$work/families")"
-check "the dashboard: JSON, panels with what they show, none twice, none on another" $python - <<'P'
+check "no hidden metric is on a panel: $(comm -12 "$work/hidden" "$work/on_panels" | paste -sd' ')" test -z "$(comm -12 "$work/hidden" "$work/on_panels")"
+check "each hidden metric is exported: $(comm -23 "$work/hidden" "$work/families" | paste -sd' ')" test -z "$(comm -23 "$work/hidden" "$work/families")"
+check "the dashboard: valid JSON, panels with targets and unique ids, no overlap" $python - <<'P'
 import json
 d = json.load(open("deploy/kustomize/monitoring/dashboard.json", encoding="utf-8"))
 panels = d["panels"]
@@ -238,7 +238,8 @@ if command -v promtool >/dev/null; then
     $python - "$work" <<'P'
 import json, sys, yaml
 rules = yaml.safe_load(open("deploy/kustomize/monitoring/alerts.yaml", encoding="utf-8"))["spec"]
-# the dashboard's expressions too, with values for its variables: promtool parses what is a rule
+# the dashboard's expressions as recording rules, with values for its variables, so that promtool
+# parses them
 panels = json.load(open("deploy/kustomize/monitoring/dashboard.json", encoding="utf-8"))["panels"]
 shown = [t["expr"].replace("$namespace", "n").replace("$ring", "r") for p in panels for t in p.get("targets", [])]
 yaml.safe_dump(rules, open(sys.argv[1] + "/rules.yaml", "w", encoding="utf-8"))
@@ -247,13 +248,13 @@ yaml.safe_dump({"groups": [{"name": "shown", "rules": [{"record": "shown:%d" % i
 P
     for f in rules shown; do
         promtool check rules "$work/$f.yaml" >"$work/promtool" 2>&1; rc=$?
-        check "promtool takes $f: $(tail -n 3 "$work/promtool")" test $rc = 0
+        check "promtool accepts $f: $(tail -n 3 "$work/promtool")" test $rc = 0
     done
     cp tests/chart/alerts_test.yaml "$work"
     promtool test rules "$work/alerts_test.yaml" >"$work/promtool" 2>&1; rc=$?
-    check "alerts ring when they should, and else not: $(tail -n 12 "$work/promtool")" test $rc = 0
-    while read -r alert; do check "$alert is tried" grep -q "alertname: $alert" tests/chart/alerts_test.yaml; done <"$work/alerts"
-else skip "no promtool (make deps): its opinion of alerts and dashboard is missing"; fi
+    check "alerts fire when they should, and only then: $(tail -n 12 "$work/promtool")" test $rc = 0
+    while read -r alert; do check "$alert has a test" grep -q "alertname: $alert" tests/chart/alerts_test.yaml; done <"$work/alerts"
+else skip "no promtool (make deps): alerts and dashboard are not checked"; fi
 
 # ---- the log of a lost worker ----
 sed 's/"name": "qcnn"/"name": "lost"/' deploy/jobs/qcnn.json >"$work/lost.json"
@@ -266,28 +267,28 @@ soon() { # WORDS [TIMES]: in worker 0's log, within 30 s
 set -- $pids
 check "three workers train" soon 'epoch 3/'
 kill -9 "$3"
-check "two go on" soon 'resumed after step [0-9]+ with 2 workers'
+check "two workers continue" soon 'resumed after step [0-9]+ with 2 workers'
 kill -STOP "$2"
-check "one goes on" soon 'resumed after step [0-9]+ with 1 worker'
+check "one worker continues" soon 'resumed after step [0-9]+ with 1 worker'
 kill -CONT "$2"
-check "and two again" soon 'resumed after step [0-9]+ with 2 workers' 2
+check "the resumed worker joins again" soon 'resumed after step [0-9]+ with 2 workers' 2
 kill -TERM "$2"
-check "one is asked to leave" soon 'left: it was asked to stop'
+check "a worker leaves on SIGTERM" soon 'left: it was asked to stop'
 sleep 0.3
 kill -TERM "$1"
-check "the last too" soon 'drained on SIGTERM'
+check "the last worker drains on SIGTERM" soon 'drained on SIGTERM'
 sed -n '/<!-- lost -->/,/<!-- \/lost -->/s/^| `\([^`]*\)` |.*/\1/p' deploy/README.md >"$work/lines"
-check "deploy/README.md has lines" test "$(wc -l <"$work/lines")" -ge 5
-while read -r words; do # names and numbers of that run are not those of this one
+check "deploy/README.md has log lines" test "$(wc -l <"$work/lines")" -ge 5
+while read -r words; do # names and numbers differ between runs
     pattern=$(echo "$words" | sed 's/qcnn-[0-9]*\.qcnn:2222/ADDRESS/; s/([0-9, ]*)/(0)/; s/[()]/\\&/g; s/[0-9][0-9.]*/[0-9., ]+/g; s/ADDRESS/[0-9.:]+/')
     check "a log has '$words' ($pattern)" grep -qE -- "$pattern" "$work/lost0.log"
 done <"$work/lines"
 
-# ---- the tutorial: its TFJob, its flags, its TF_CONFIG; only image and command are ours ----
+# ---- the tutorial: its TFJob, flags and TF_CONFIG; only image and command differ ----
 if [ -z "$py_exe" ]; then skip "the tutorial's manifest cannot be read"; end; fi
 # shellcheck disable=SC2086
 if ! unshare $as true 2>/dev/null || ! PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null; then
-    skip "namespaces are forbidden here: the tutorial's pods do not run"; end
+    skip "cannot create namespaces: the tutorial's pods do not run"; end
 fi
 pod() { # INDEX ADDRESS: a pod of the TFJob as the operator starts it
     names='"qcnn-worker-0.default.svc:2222","qcnn-worker-1.default.svc:2222"'
@@ -318,12 +319,12 @@ R
 ends=$(timeout -k 5 120 unshare $as --kill-child sh "$work/tutorial.sh" 2>"$work/tutorial.log" </dev/null)
 check "trained by two, uploaded, inferred: '$ends', not '0 0 0': $(tail -n 2 "$work/tf0.log") $(cat "$work/tf-infer.log" "$work/tutorial.log")" test "$ends" = "0 0 0"
 for i in 0 1; do
-    check "worker $i is who the operator says" holds "$work/tf$i.log" "this is a worker, index $i, at qcnn-worker-$i.default.svc:2222 (tf_config"
+    check "worker $i has the operator's identity" holds "$work/tf$i.log" "this is a worker, index $i, at qcnn-worker-$i.default.svc:2222 (tf_config"
 done
-check "the same job here" run_in 90 "$work/here.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/here"
+check "the same job with qring run" run_in 90 "$work/here.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/here"
 check "the uploaded weights are those of qring run" cmp "$work/tf.h5" "$work/here/weights.h5"
 for part in train validation; do check "TensorBoard's files for $part are in the bucket" holds "$work/tf-logs.json" "qcnn-logs/$part/events.out.tfevents"; done
 "$qring" infer deploy/jobs/qcnn.json --weights "$work/here/weights.h5" >"$work/here.txt" 2>&1
-check "the predictions are those of a laptop" cmp "$work/tf-infer.txt" "$work/here.txt"
+check "the predictions are those of a local qring infer" cmp "$work/tf-infer.txt" "$work/here.txt"
 check "Results, Test Labels, Mean squared error" test "$(grep -cE '^(Results|Test Labels|Mean squared error: )' "$work/tf-infer.txt")" = 3
 end

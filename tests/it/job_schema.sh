@@ -4,7 +4,7 @@
 # limits against the reader.
 . "$(dirname "$0")/common"
 cat >"$work/faults" <<'T'
-# a sed script for deploy/jobs/qcnn.json | what the program says
+# a sed script for deploy/jobs/qcnn.json | words of the program's error
 s/"epochs"/"epoch"/ | unknown key 'epoch'
 s/"name": "qcnn"/"name": "q cnn"/ | is not a valid job name
 s/"seed": 1/"seed": -1/ | must be at least 0
@@ -74,7 +74,7 @@ while read -r gate; do echo "$gates${gate%% | *}/ | ${gate#* | }"; done >>"$work
 {"repeat": -1, "gates": [{"gate": "H", "qubits": [0]}]} | between 0 and
 {"repeat": 2, "index": "i", "gates": [{"gate": "H", "qubit": ["i"]}]} | unknown key 'qubit'
 T
-$python - "$work" "$qring" >"$work/said" 2>&1 <<'P'
+$python - "$work" "$qring" >"$work/output" 2>&1 <<'P'
 import glob, json, subprocess, sys
 import jsonschema
 work, qring = sys.argv[1:]
@@ -89,7 +89,7 @@ def check(ok, what):
     if not ok: print("not so:", what)
 folders = ["deploy/jobs", "deploy/jobs/examples", "tests/golden/digests/jobs", "charts/qring/files"]
 files = sorted({f for folder in folders for f in glob.glob(folder + "/*.json")} - {"deploy/jobs/job.schema.json"})
-check(len(files) > 50, f"jobs are found: {len(files)}")
+check(len(files) > 50, f"jobs found: {len(files)}")
 for f in files:
     with open(f) as text:
         wrong = jsonschema.exceptions.best_match(valid.iter_errors(json.load(text)))
@@ -98,10 +98,10 @@ rows = [line.strip().rsplit(" | ", 1) for line in open(work + "/faults") if line
 for script, words in rows:
     text = subprocess.run(["sed", script, "deploy/jobs/qcnn.json"], capture_output=True, text=True, check=True).stdout
     with open(work + "/job.json", "w") as f: f.write(text)
-    said = subprocess.run([qring, "run", work + "/job.json", "--out", work + "/none"], capture_output=True, text=True)
-    check(said.returncode == 2 and words in said.stderr, f"the program: exit {said.returncode}, without '{words}': {script}: {said.stderr.strip()}")
-    check(not valid.is_valid(json.loads(text)), f"the schema takes it: {script}")
-# a key that nobody knows, in an object of each kind that some job has: neither takes it
+    result = subprocess.run([qring, "run", work + "/job.json", "--out", work + "/none"], capture_output=True, text=True)
+    check(result.returncode == 2 and words in result.stderr, f"exit {result.returncode}, no '{words}' in the error: {script}: {result.stderr.strip()}")
+    check(not valid.is_valid(json.loads(text)), f"the schema accepts it: {script}")
+# An unknown key in an object of each kind is rejected by the program and the schema.
 def objects(v, at=()):
     if isinstance(v, dict): yield at
     for k, x in v.items() if isinstance(v, dict) else enumerate(v) if isinstance(v, list) else ():
@@ -121,11 +121,11 @@ for f in files:
         kinds.add(kind)
         odd["nonsense"] = 1
         with open(work + "/job.json", "w") as out: json.dump(job, out)
-        said = subprocess.run([qring, "show", work + "/job.json"], capture_output=True, text=True)
-        check(said.returncode == 2 and "nonsense" in said.stderr, f"the program takes nonsense in {f}, {at}: {said.stderr.strip()}")
-        check(not valid.is_valid(job), f"the schema takes nonsense in {f}, {at}")
+        result = subprocess.run([qring, "show", work + "/job.json"], capture_output=True, text=True)
+        check(result.returncode == 2 and "nonsense" in result.stderr, f"the program accepts an unknown key in {f}, {at}: {result.stderr.strip()}")
+        check(not valid.is_valid(job), f"the schema accepts an unknown key in {f}, {at}")
 check(len(kinds) > 100, f"{len(kinds)} kinds of objects")
-# a schema is named, and is not in the job's hash
+# "$schema" is accepted and does not change the job hash
 job = json.load(open("deploy/jobs/qcnn.json"))
 job["train"]["epochs"] = 1
 hashes = set()
@@ -137,6 +137,6 @@ for extra in ({}, {"$schema": "job.schema.json"}):
 check(len(hashes) == 1, f"one hash: {hashes}")
 print(f"{passed} passed, {failed} failed, 0 skipped")
 P
-grep -v ' skipped$' "$work/said"
-add "$work/said"
+grep -v ' skipped$' "$work/output"
+add "$work/output"
 end
