@@ -22,14 +22,14 @@ job_file() { case $1 in 0) echo $jobs/tutorial.json ;; 1) echo $jobs/tutorial-bl
     27) echo $jobs/noise-trajectories-9.json ;; 28) echo $jobs/noise-damping-trajectories.json ;; 29) echo $jobs/shots-noise.json ;;
     30) echo $jobs/shots-parameter-shift.json ;; 31) echo $jobs/measured-trajectories.json ;;
     32) echo $jobs/structured-12.json ;; 33) echo $jobs/structured-15.json ;; esac; }
-models="14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33" # chains, ansätze, expressions, objectives, optimizers that look more than once,
-# trajectories, shots, measured bits, state vectors by structure
-fast=; # tables that pure-24 runs by: its threads share the slices of one sample
+models="14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33" # chains, ansätze, expressions, objectives, optimizers with several
+# evaluations per step, trajectories, shots, measured bits, structured state vectors
+fast=; # kernel tables for pure-24, whose threads share the slices of one sample
 isa_name() { case $1 in 0) echo portable ;; 1) echo avx2 ;; 2) echo avx512 ;; esac; }
 sum_name() { case $1 in 0) echo ring ;; 1) echo star ;; 2) echo doubling ;; esac; }
 have=" portable "
 for isa in avx2 avx512; do
-    if run_in 60 "$work/log" "$qring" run $jobs/hybrid-4.json -n 1 --epochs 1 --isa $isa --out "$work/probe"; then have="$have$isa " fast="$fast $isa"; else skip "no $isa here: its rows run portable"; fi
+    if run_in 60 "$work/log" "$qring" run $jobs/hybrid-4.json -n 1 --epochs 1 --isa $isa --out "$work/probe"; then have="$have$isa " fast="$fast $isa"; else skip "no $isa on this CPU: its rows run portable"; fi
 done
 
 one() { # workers, threads, isa, all-reduce, job number
@@ -41,8 +41,8 @@ one() { # workers, threads, isa, all-reduce, job number
     if [ $rc != 0 ]; then fail "$name with $1 workers, $2 threads, $isa, $4: exit $rc"; tail -n 5 "$work/log"; return; fi
     digest=$(json_string "$out/result.json" state_digest)
     line="$digest $(sha256sum <"$out/weights.h5" | cut -d' ' -f1) $(sha256sum <"$out/weights.safetensors" | cut -d' ' -f1)"
-    said=$(json_string "$out/result.json" sha256)
-    case "$line" in *"$said"*) pass ;; *) fail "$name: result.json's sha256 $said is no weights file's" ;; esac
+    written=$(json_string "$out/result.json" sha256)
+    case "$line" in *"$written"*) pass ;; *) fail "$name: result.json has sha256 $written, not that of a weights file" ;; esac
     [ -n "$digest" ] || fail "$name: no state_digest in result.json"
     [ -e "$work/$name.first" ] || echo "$line" >"$work/$name.first"
     if [ "$line" = "$(cat "$work/$name.first")" ]; then pass; else fail "$name with $1 workers, $2 threads, $isa, $4: $line; the first run had $(cat "$work/$name.first")"; fi
@@ -56,7 +56,7 @@ if [ "$1" = full ]; then
         case $have in *" $isa "*) ;; *) continue ;; esac
         if [ $number$isa = 8portable ]; then continue; fi
         for sum in ring star doubling halving; do
-            case $n$sum in 1ring | 2* | 8*) ;; 1* | *halving) continue ;; esac # a halving of three or five is a ring
+            case $n$sum in 1ring | 2* | 8*) ;; 1* | *halving) continue ;; esac # halving falls back to ring for three and five workers
             one $n $t $isa $sum $number; done
     done; done; done; done
 else
@@ -72,12 +72,12 @@ else
         one 8 1 avx512 doubling $k
     done
     one 8 1 avx512 halving 4
-    for k in 5 6 7; do # plans of slices, and of samples with read-outs first
+    for k in 5 6 7; do # plans by slices, and by samples with read-outs first
         one 1 2 portable ring $k
         one 2 1 avx2 doubling $k
         one 3 2 avx512 star $k
     done
-    one 3 2 portable star 9 # rules of the update
+    one 3 2 portable star 9 # optimizers and schedules
     one 2 1 avx2 doubling 10
     one 5 1 avx512 ring 11
     for k in $models; do

@@ -1,16 +1,16 @@
 #!/bin/sh
 # A worker logs its threads and memory and the file that limits them: recorded trees of cgroup v2,
-# v1 and both (tests/cgroups), mounted over the machine's own in a mount namespace; the machine's
-# own v1; a real v2 in a mount namespace.
+# v1 and both (tests/cgroups), bind-mounted in a mount namespace; the kernel's v1 hierarchy; a v2
+# hierarchy mounted in a mount namespace.
 . "$(dirname "$0")/common"
 
 [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null ||
-    { skip "cgroups: no mount namespace here"; end; }
-# unpack TREE FOLDER: each file of it below the folder
+    { skip "cgroups: cannot create a mount namespace"; end; }
+# unpack TREE FOLDER: writes the files of a recorded tree below the folder
 unpack() {
     awk -v to="$2" '/^= / { if (f) close(f); f = to substr($0, 3); d = f; sub(/\/[^\/]*$/, "", d); gsub(/ /, "\\ ", d); system("mkdir -p " d); printf "" >f; next } f { print >f }' "$1"
 }
-# inside TREE COMMAND...: the files stand where the kernel's do; what /proc says of the process, too
+# inside TREE COMMAND...: bind-mounts the files of the tree over /sys/fs/cgroup and /proc/self
 cat >"$work/inside" <<'END'
 #!/bin/sh
 tree=$1; shift
@@ -21,7 +21,7 @@ exec "$@"
 END
 chmod +x "$work/inside"
 
-# limits LOG: what the worker's line says
+# limits LOG: the text of the worker's log line
 limits() { sed -n 's/.*"message":"limits: \([^"]*\)".*/\1/p' "$1"; }
 cpus=$(nproc)
 mebibytes() { awk -v n="$1" 'BEGIN { printf "%.1f MiB", n / 1048576 }'; }
@@ -29,16 +29,16 @@ for t in v2-pod v2-high v2-host v2-below v2-host-namespace v1-pod v1-host hybrid
     tree=$work/$t; mkdir -p "$tree"
     unpack "tests/cgroups/$t" "$tree"
     run_in 60 "$work/$t.log" unshare -m "$work/inside" "$tree" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/$t.out"; rc=$?
-    said=$(limits "$work/$t.log")
+    limit_line=$(limits "$work/$t.log")
     threads=$(sed -n 's/^threads //p' "tests/cgroups/$t") memory=$(sed -n 's/^memory //p' "tests/cgroups/$t")
-    check "$t: it trains (exit $rc): $(tail -n 2 "$work/$t.log")" [ $rc = 0 ]
+    check "$t: the job trains (exit $rc): $(tail -n 2 "$work/$t.log")" [ $rc = 0 ]
     if [ "${threads%% *}" -lt "$cpus" ]; then
-        case $said in "${threads%% *} thread"*" (${threads#* }), "*) pass ;; *) fail "$t: threads by $threads, not: $said" ;; esac
+        case $limit_line in "${threads%% *} thread"*" (${threads#* }), "*) pass ;; *) fail "$t: threads by $threads, not: $limit_line" ;; esac
     fi
-    case $said in *", $(mebibytes "${memory%% *}") of memory (${memory#* })") pass ;; *) fail "$t: memory by $memory, not: $said" ;; esac
+    case $limit_line in *", $(mebibytes "${memory%% *}") of memory (${memory#* })") pass ;; *) fail "$t: memory by $memory, not: $limit_line" ;; esac
 done
 
-# As set, and in `qring validate`; a job that does not fit is told which limit it is.
+# --threads, and `qring validate`; a job that does not fit gets an error with the limit's file.
 tree=$work/v2-high
 run_in 60 "$work/set.log" unshare -m "$work/inside" "$tree" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/set.out" --threads 1
 check "--threads: $(limits "$work/set.log")" test "$(limits "$work/set.log")" = "1 thread (as set), 384.0 MiB of memory (cgroup v2, memory.high)"
@@ -48,10 +48,10 @@ run_in 60 "$work/json.log" unshare -m "$work/inside" "$tree" "$qring" validate d
 check "qring validate --json: $(cat "$work/json.log")" holds "$work/json.log" '"memory_limit_by":"cgroup v2, memory.high"'
 mkdir -p "$work/tight/sys/fs/cgroup"; echo 8388608 >"$work/tight/sys/fs/cgroup/memory.high"
 run_in 60 "$work/tight.log" unshare -m "$work/inside" "$work/tight" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/tight.out"; rc=$?
-check "too little memory is a permanent end, not $rc" test $rc -ge 1 -a $rc -lt 124
-check "and the file is named: $(cat "$work/tight.log")" holds "$work/tight.log" "may use 8388608 bytes (cgroup v2, memory.high)"
+check "too little memory: a permanent exit code, not $rc" test $rc -ge 1 -a $rc -lt 124
+check "the limit's file is named: $(cat "$work/tight.log")" holds "$work/tight.log" "may use 8388608 bytes (cgroup v2, memory.high)"
 
-# The machine's own v1: a group in a group, the upper one with the lower limit; no mount covers anything.
+# The kernel's v1 hierarchy: a nested group whose parent has the limit. Nothing is bind-mounted.
 v1=/sys/fs/cgroup/memory group=qring-$$ own=$(sed -n 's/^[0-9]*:memory:\(.*\)/\1/p' /proc/self/cgroup)
 if [ -n "$own" ] && mkdir "$v1$own/$group" 2>/dev/null; then
     echo 1 >"$v1$own/$group/memory.use_hierarchy" 2>/dev/null
@@ -60,9 +60,10 @@ if [ -n "$own" ] && mkdir "$v1$own/$group" 2>/dev/null; then
     run_in 60 "$work/real1.log" sh -c 'echo $$ >"$1/tasks" && shift && exec "$@"' sh "$v1$own/$group/in" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/real1.out"
     case $(limits "$work/real1.log") in *", 192.0 MiB of memory (cgroup v1, memory.limit_in_bytes)") pass ;; *) fail "the kernel's v1: $(cat "$work/real1.log")" ;; esac
     rmdir "$v1$own/$group/in" "$v1$own/$group"
-else skip "the kernel's cgroup v1: none here, or read-only"; fi
+else skip "the kernel's cgroup v1: not mounted, or read-only"; fi
 
-# A real v2, mounted anew: a group in a group. Where v1 holds the controllers it has no limits, which is what is said.
+# A v2 hierarchy: a nested group. If v1 has the memory controller, v2 has no limit, and none is
+# logged.
 cat >"$work/real2" <<'END'
 #!/bin/sh
 at=$1; shift
@@ -77,11 +78,11 @@ echo $$ >"$at/qring-$$/in/cgroup.procs" || exit 99
 END
 chmod +x "$work/real2"; mkdir "$work/v2"
 run_in 60 "$work/real2.log" unshare -m "$work/real2" "$work/v2" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/real2.out"; rc=$?
-if [ $rc = 99 ]; then skip "a real cgroup v2: $(tail -n 1 "$work/real2.log")"
+if [ $rc = 99 ]; then skip "the kernel's cgroup v2: $(tail -n 1 "$work/real2.log")"
 elif grep -q "^memory: v2's" "$work/real2.log"; then
     case $(limits "$work/real2.log") in *", 200.0 MiB of memory (cgroup v2, memory.high)") pass ;; *) fail "the kernel's v2: $(cat "$work/real2.log")" ;; esac
 else
-    echo "the kernel's v2 has no memory controller here: v1 holds it"
-    case $(limits "$work/real2.log") in *"cgroup v2"*) fail "a v2 without controllers limits: $(limits "$work/real2.log")" ;; *" of memory ("*) pass ;; *) fail "the kernel's v2: $(cat "$work/real2.log")" ;; esac
+    echo "the kernel's v2 has no memory controller: v1 has it"
+    case $(limits "$work/real2.log") in *"cgroup v2"*) fail "v2 without controllers sets a limit: $(limits "$work/real2.log")" ;; *" of memory ("*) pass ;; *) fail "the kernel's v2: $(cat "$work/real2.log")" ;; esac
 fi
 end

@@ -50,7 +50,7 @@ job["data"] = {"source": "npz", "channels": {"train": {"url": ["one.csv"], "sour
 json.dump(job, open(work + "/formats.json", "w"))
 P
 
-# the same bits, whatever the files are called and cut into
+# The same bits, however the samples are split into files.
 hash() { json_string "$work/$1/result.json" job_hash; }
 trained() { # NAME AS
     check "$1 trains: $(tail -n 1 "$work/$1.log" 2>/dev/null)" run_in 60 "$work/$1.log" "$qring" run "$work/$1.json" -n "${3:-1}" --out "$work/$1" --logdir=
@@ -63,11 +63,11 @@ for name in named mixed list; do trained $name plain; done
 trained folder plain 2
 trained whole ''
 trained split whole
-check "a job of other samples has another hash" test "$(hash whole)" != "$(hash plain)"
+check "other samples change the job hash" test "$(hash whole)" != "$(hash plain)"
 run_in 60 "$work/set.log" "$qring" run "$work/plain.json" -n 1 --out "$work/set" --logdir= --set "data.channels.test.url=$work/test.csv"
-check "a channel that is set beside the job: no other hash" test "$(hash set)" = "$(hash plain)"
+check "a channel added with --set does not change the job hash" test "$(hash set)" = "$(hash plain)"
 
-# any of them, by name
+# evaluation and prediction by channel name
 ask() { # LOG COMMAND JOB FLAGS...
     log=$work/$1 command=$2 job=$work/$3; shift 3
     "$qring" "$command" "$job" --weights "$work/plain/weights.safetensors" "$@" >"$log" 2>"$log.err" || fail "$command $*: $(cat "$log.err")"
@@ -76,9 +76,9 @@ loss() { sed -n 's/.*"loss" *: *\([^,]*\),.*/\1/p' "$work/$1" | head -n 1; }
 ask file evaluate plain.json --data "$work/test.csv" --json
 ask channel evaluate named.json --channel test --json
 check "evaluate: a channel has the file's loss" test "$(loss channel)" = "$(loss file)"
-check "and is named: $(cat "$work/channel")" holds "$work/channel" '"set":"channel","channel":"test","samples":10'
+check "evaluate --json names the channel: $(cat "$work/channel")" holds "$work/channel" '"set":"channel","channel":"test","samples":10'
 ask channel evaluate named.json --channel test
-check "in words too" holds "$work/channel" "10 samples (channel test)"
+check "evaluate names the channel in its text" holds "$work/channel" "10 samples (channel test)"
 ask held evaluate plain.json --json
 ask channel evaluate plain.json --channel validation --json
 check "validation_url is the channel validation" test "$(loss channel)" = "$(loss held)"
@@ -92,21 +92,21 @@ check "infer: $(tail -n 1 "$work/channel")" holds "$work/channel" "10 samples (c
 QRING_SET="data.channels.late.url=$work/test.csv" ask channel evaluate plain.json --channel late --json
 check "a channel from the environment" test "$(loss channel)" = "$(loss file)"
 ask channel evaluate plain.json --channel late --json --set "data.channels.late=$work/test.csv"
-check "and by a flag, as a text" test "$(loss channel)" = "$(loss file)"
+check "a channel from --set, as a string" test "$(loss channel)" = "$(loss file)"
 ask file evaluate columns.json --data "$work/two.csv" --json
 ask channel evaluate columns.json --channel other --json
-check "columns of other names" test "$(loss channel)" = "$(loss file)"
+check "a channel with its own column names" test "$(loss channel)" = "$(loss file)"
 ask channel evaluate formats.json --channel test --json
-check "npz beside CSV: the same samples" holds "$work/channel" '"samples":25'
-check "and the same loss: $(loss channel) $(loss file)" test "$(loss channel)" = "$(loss file)"
+check "a channel of npz in a job of CSV: number of samples" holds "$work/channel" '"samples":25'
+check "a channel of npz in a job of CSV: loss $(loss channel) $(loss file)" test "$(loss channel)" = "$(loss file)"
 
-# a run's folder, from elsewhere
+# a run's folder, from another working directory
 (cd "$work/elsewhere" && "$qring" evaluate "$work/named" --channel test --json) >"$work/channel" 2>&1
-check "the run's own job finds its channels" test "$(loss channel)" = "$(ask file evaluate plain.json --data "$work/test.csv" --json; loss file)"
-check "the list's files are absolute" holds "$work/list/job.json" "\"$work/one.csv\""
+check "the job in a run's folder finds its channels" test "$(loss channel)" = "$(ask file evaluate plain.json --data "$work/test.csv" --json; loss file)"
+check "the job in a run's folder has absolute paths" holds "$work/list/job.json" "\"$work/one.csv\""
 check "validate: $(tail -n 3 "$work/validate.log" 2>/dev/null)" run_in 60 "$work/validate.log" "$qring" validate "$work/named.json" --out "$work/none"
 check "validate reads every channel" holds "$work/validate.log" "10 samples in channel test, 10 samples in channel new"
 run_in 60 "$work/validate.log" "$qring" validate "$work/named.json" --out "$work/none" --set data.channels.test=gone.csv; rc=$?
-check "a channel that is not there: exit 2, not $rc" test $rc = 2
-check "and its name" holds "$work/validate.log" "data.channels.test: there is no file"
+check "a missing file of a channel: exit 2, not $rc" test $rc = 2
+check "a missing file of a channel: named" holds "$work/validate.log" "data.channels.test: there is no file"
 end

@@ -8,7 +8,7 @@ tables=""
 for isa in portable avx2 avx512; do
     if "$qring" run "$root/tests/golden/digests/jobs/hybrid-4.json" -n 1 --epochs 1 --isa $isa --out "$work/probe" >"$work/probe.log" 2>&1 </dev/null; then tables="$tables $isa"
     elif [ $isa = portable ]; then fail "the portable table does not run"; tail -n 3 "$work/probe.log"
-    else skip "no $isa here: its digests are not checked"; fi
+    else skip "no $isa on this CPU: its digests are not checked"; fi
 done
 for contract in f32-v1 f64-v1; do
     while read -r name step digest; do

@@ -4,7 +4,8 @@
 # logged values, the graph. So are steps.jsonl and result.json.
 . "$(dirname "$0")/common"
 unset TF_CONFIG
-# events DIR OUT: every record of DIR's train and validation but the two at a file's head, without its time, as hex; a bad frame ends it.
+# events DIR OUT: the records of train and validation in DIR as hex, without their times and without
+# the first two of each file; fails on a malformed record.
 events() {
     $python - "$1" >"$2" <<'P'
 import glob, struct, sys
@@ -22,17 +23,18 @@ P
 }
 sed 's/"stages": 1,/"stages": 1, "filters": 2,/; s/"epochs": 50/"epochs": 3, "log": {"gap": "val_loss - loss", "speed": "learning_rate * gradient_norm"}/' deploy/jobs/qcnn.json >"$work/job.json"
 check "one worker" run_in 60 "$work/1.log" "$qring" run "$work/job.json" -n 1 --threads 1 --isa portable --out "$work/1"
-check "its events" events "$work/1/logs" "$work/1.txt"
-# the graph; 6 steps: 6 lines of values and 6 of read-outs, 3 epochs: values, 6 weights; validation: 3 times values by step, by epoch, read-outs
-check "43 of them, not $(wc -l <"$work/1.txt")" test "$(wc -l <"$work/1.txt")" = 43
-check "with read-outs at each step and evaluation" test "$(grep -c "$(printf Readouts | od -An -tx1 | tr -d ' \n')" "$work/1.txt")" = 9
+check "one worker: events" events "$work/1/logs" "$work/1.txt"
+# the graph; 6 steps: values and read-outs; 3 epochs: values and 6 weights; validation: 3 times
+# values by step and by epoch, and read-outs
+check "43 events, not $(wc -l <"$work/1.txt")" test "$(wc -l <"$work/1.txt")" = 43
+check "read-outs at each step and evaluation" test "$(grep -c "$(printf Readouts | od -An -tx1 | tr -d ' \n')" "$work/1.txt")" = 9
 tagged() { test "$(grep -c "$(printf '%s' "$1" | od -An -tx1 | tr -d ' \n')" "$work/1.txt")" = "$2"; }
-check "what each step logs" tagged batch_speed 6
-check "what each evaluation logs" tagged evaluation_gap_vs_iterations 3
-check "by epoch too" tagged epoch_gap 3
-check "in steps.jsonl" test "$(grep -c '"kind":"TRAIN".*"speed":' "$work/1/steps.jsonl") $(grep -c '"kind":"EVAL".*"gap":' "$work/1/steps.jsonl")" = "6 3"
+check "a logged value of each step" tagged batch_speed 6
+check "a logged value of each evaluation" tagged evaluation_gap_vs_iterations 3
+check "a logged value by epoch" tagged epoch_gap 3
+check "logged values in steps.jsonl" test "$(grep -c '"kind":"TRAIN".*"speed":' "$work/1/steps.jsonl") $(grep -c '"kind":"EVAL".*"gap":' "$work/1/steps.jsonl")" = "6 3"
 values() { sed -n '/"metrics"/,/}/p' "$1/result.json"; }
-check "in result.json: $(values "$work/1")" sh -c 'grep -q gap "$1" && grep -q speed "$1"' - "$work/1/result.json"
+check "logged values in result.json: $(values "$work/1")" sh -c 'grep -q gap "$1" && grep -q speed "$1"' - "$work/1/result.json"
 for form in "2 --threads 2" "3 --threads 1 --allreduce ring" "3 --threads 2 --allreduce star"; do
     n=$(echo "$form" | tr -d ' -')
     # shellcheck disable=SC2086
@@ -40,6 +42,6 @@ for form in "2 --threads 2" "3 --threads 1 --allreduce ring" "3 --threads 2 --al
     check "-n $form: its events" events "$work/$n/logs" "$work/$n.txt"
     check "-n $form: the same steps" cmp "$work/1/steps.jsonl" "$work/$n/steps.jsonl"
     check "-n $form: the same result" test "$(values "$work/1")" = "$(values "$work/$n")"
-    check "-n $form: the same" cmp "$work/1.txt" "$work/$n.txt"
+    check "-n $form: the same events" cmp "$work/1.txt" "$work/$n.txt"
 done
 end

@@ -1,6 +1,7 @@
 #!/bin/sh
-# qring show --format; qring export: a job's circuit with symbols and with the numbers of its weights; layers, copies, inputs, --out; what it
-# writes is read by qring import; weights by name; errors and exit codes.
+# qring show --format; qring export: a job's circuit with symbols and with the values of its
+# weights; layers, copies, inputs, --out; qring import reads the output; weights by name; errors and
+# exit codes.
 . "$(dirname "$0")/common"
 "$qring" export deploy/jobs/qcnn.json --to qasm3 >"$work/symbols.qasm" || fail "export: exit $?"
 check "20 parameters by name" test "$(grep -c '^input float\[64\] qconv' "$work/symbols.qasm")" = 20
@@ -13,24 +14,24 @@ check "8 columns" grep -q '"columns": 8' "$work/circuit.json"
 check "weights --values prints what --init does" cmp -s "$work/w.csv" "$work/values.csv"
 for form in cirq tfq python; do
     "$qring" export deploy/jobs/qcnn.json --to $form >"$work/out" || fail "export --to $form: exit $?"
-    check "$form has a parameter by its name" grep -aq qconv20 "$work/out"
+    check "$form has parameters by name" grep -aq qconv20 "$work/out"
 done
 "$qring" export deploy/jobs/qcnn.json --to cirq >"$work/circuit" || fail "export: exit $?"
-check "Cirq's circuit stands alone" test "$(head -c 1 "$work/circuit")" = "{"
+check "a circuit for Cirq is one JSON object" test "$(head -c 1 "$work/circuit")" = "{"
 "$qring" export deploy/jobs/qcnn.json --to tfq >"$work/program" || fail "export: exit $?"
 "$qring" export deploy/jobs/qcnn.json --to cirq --readouts >"$work/list" || fail "export --readouts: exit $?"
 for form in circuit program; do
-    "$qring" import "$work/$form" >"$work/said" || fail "import of $form: exit $?"
+    "$qring" import "$work/$form" >"$work/output" || fail "import of $form: exit $?"
 done
-"$qring" import "$work/list" --layer >"$work/said" || fail "import of a list: exit $?"
-check "the list has the read-outs" $python - "$work/said" <<'J'
+"$qring" import "$work/list" --layer >"$work/output" || fail "import of a list: exit $?"
+check "the list has the read-outs" $python - "$work/output" <<'J'
 import json, sys
 assert json.load(open(sys.argv[1]))["readouts"] == ["Z4", "Z5", "Z6", "Z7"]
 J
 "$qring" export deploy/jobs/qcnn.json --weights "$work/w.npz" --inputs 1,2,3,4,5,6,7,8 --to qasm3 --out "$work/numbers.qasm" ||
     fail "export: exit $?"
 check "no symbols remain" sh -c "! grep -q ^input '$work/numbers.qasm'"
-check "the weight of qconv15" $python - "$work/w.csv" "$work/numbers.qasm" <<'J'
+check "the exported angle of qconv15" $python - "$work/w.csv" "$work/numbers.qasm" <<'J'
 import csv, math, re, sys
 w = {r["parameter"]: float(r["value"]) for r in csv.DictReader(open(sys.argv[1]))}
 last = re.findall(r"^rx\((.*)\) q\[7\];", open(sys.argv[2]).read(), re.M)[-1]
@@ -47,9 +48,9 @@ check "the LaTeX has several circuits of the width of 120 columns" test "$(grep 
 # rejects WORDS ARGS...
 rejects() {
     words=$1; shift
-    "$qring" export "$@" >"$work/out" 2>"$work/said"; rc=$?
+    "$qring" export "$@" >"$work/out" 2>"$work/output"; rc=$?
     check "export $*: exit $rc, not 2" test $rc = 2
-    check "export $*: $(cat "$work/said"), not '$words'" holds "$work/said" "$words"
+    check "export $*: $(cat "$work/output"), not '$words'" holds "$work/output" "$words"
 }
 rejects "--to is missing; choose one of qasm3"
 rejects "unknown format 'qasm'; choose one of qasm3" --to qasm

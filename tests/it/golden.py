@@ -1,6 +1,8 @@
-"""Turns tests/golden/tfq into jobs for qring, and compares qring's results with it. An independent reader of the
-files: it shares no code with qring. Called by tests/it/*.sh; every subcommand prints one line per failed check and
-appends "passed failed" counts to the file $COUNTS."""
+"""Writes jobs from tests/golden/tfq and compares qring's results with it.
+
+Reads the files without qring's code. Called by tests/it/*.sh; each subcommand prints a line per
+failed check and appends its counts "passed failed" to the file $COUNTS.
+"""
 import csv
 import hashlib
 import json
@@ -70,13 +72,13 @@ def steps(path):
 # ---- models -----------------------------------------------------------------------------------------------------
 
 def natural(symbols_sorted):
-    """sorted position of each natural position"""
+    """Return the position in sorted order of each symbol in natural order."""
     order = sorted(range(len(symbols_sorted)), key=lambda i: int(symbols_sorted[i][5:]))
     return order
 
 
 def tensors_of(kind, symbols_sorted, vector):
-    """Golden vectors (Keras' get_weights, symbols sorted as strings) as named tensors in natural order."""
+    """Return a golden vector (Keras' get_weights, sorted symbols) as named tensors in natural order."""
     order, out, at = natural(symbols_sorted), [], 0
     for f in range(3 if kind == "three" else 1):
         part = vector[at:at + len(order)]
@@ -112,7 +114,10 @@ def write_job(folder, name, precision, model, data, train):
 # ---- training ---------------------------------------------------------------------------------------------------
 
 def train_golden(name):
-    """(golden file's content, kind, variant, sorted symbols, epochs); the 50-epoch run has its own form"""
+    """Return a golden file's content, kind, variant, sorted symbols and epochs.
+
+    The file of the 50-epoch run has fewer keys.
+    """
     if name == "50ep":
         g, base = load("train_hybrid_research_50ep.json"), load("train_hybrid_research.json")
         return g, "hybrid", "research", base["symbols_sorted"], 50
@@ -144,7 +149,7 @@ def cmd_train_check(folder, name, precision):
     ours = read_safetensors(folder + "/out/weights.safetensors")
     start = dict((n, v) for n, _, v in tensors_of(kind, symbols, g["initial_weights"]))
     if name == "50ep":
-        # one number is asked for: the validation loss at the end
+        # The reference is the final validation loss.
         tolerance = 1e-8 if double else 5e-5
         for got in (evals[-1]["loss"], result["val_loss"]):
             check(abs(got - g["exact_val_loss"][-1]) <= tolerance, "validation loss %.10f, golden %.10f" % (got, g["exact_val_loss"][-1]))
@@ -153,7 +158,7 @@ def cmd_train_check(folder, name, precision):
         check(abs(result["metrics"]["val_accuracy"] - g["exact_val_sign_accuracy"][-1]) < 1e-12, "sign accuracy")
         check(abs(result["metrics"]["val_binary_accuracy"] - g["exact_val_accuracy"][-1]) < 1e-12, "Keras' accuracy")
         final, zero = g["exact_final_weights"], [13]
-        # 100 steps of Adam amplify a rounding: the validation loss is the contract, the weights only roughly
+        # 100 steps of Adam amplify rounding errors, so the weights have a wide tolerance
         tol_w = 1e-7 if double else 2e-3
     else:
         e = g["exact"]
@@ -162,7 +167,7 @@ def cmd_train_check(folder, name, precision):
             check(abs(s["loss"] - want) <= tol_l, "loss of step %d: %.12f, golden %.12f" % (i + 1, s["loss"], want))
         for i, (s, want) in enumerate(zip(evals, e["val_loss"])):
             check(abs(s["loss"] - want) <= tol_l, "validation loss %d: %.12f, golden %.12f" % (i + 1, s["loss"], want))
-        # float32 may move a prediction that lies within 2e-6 of a threshold over it; none of these does
+        # exact, since no prediction lies within 2e-6 of a threshold
         for i, s in enumerate(train):
             check(abs(s["metrics"]["accuracy"] - e["step_sign_accuracy"][i]) < 1e-12, "accuracy by sign of step %d" % (i + 1))
             check(abs(s["metrics"]["binary_accuracy"] - e["step_accuracy"][i]) < 1e-12, "Keras' accuracy of step %d" % (i + 1))
@@ -235,7 +240,8 @@ def cmd_gradient_check(folder, name, precision):
                 z = [x for f in e for x in f[s]] if kind == "three" else e[s]
                 check(max(abs(a - b) for a, b in zip(flat(line["readouts"]), z)) <= limit and len(flat(line["readouts"])) == len(z),
                       "read-outs of sample %d against %s" % (s, block))
-                # a prediction is a sum over 8 linear units of read-outs with kernels near 1: ten read-out errors at most
+                # A prediction sums 8 linear units of read-outs with kernels near 1: at most ten
+                # times their error.
                 check(abs(flat(line["prediction"])[0] - g[block]["prediction"][s]) <= 10 * limit, "prediction of sample %d against %s" % (s, block))
                 want = tensors_of(kind, symbols, g[block]["dprediction_dweights"][s])
                 scale = max(map(abs, g[block]["dprediction_dweights"][s]))
@@ -253,7 +259,8 @@ def cmd_gradient_check(folder, name, precision):
         check(abs(loss["loss"] - g["exact"]["loss_mse"]) <= 20 * tol, "mean loss %.12f" % loss["loss"])
         want = g["exact"]["dloss_dweights"]
         off = max(abs(a - b) for n, _, w in tensors_of(kind, symbols, want) for a, b in zip(flat(loss["gradient"][n]), w))
-        # the loss' derivative sums six predictions' with factors 2 (p - y) / 6, of both signs
+        # The loss's derivative sums those of six predictions with factors 2 (p - y) / 6 of both
+        # signs.
         check(off <= 4 * tol * max(map(abs, want)), "gradient of the loss: off by %.3g" % off)
     check(worst <= tol, "exact gradients: off by %.3g of the largest component, allowed %.3g" % (worst, tol))
     check(worst_tfq <= 1.5e-4, "TFQ's gradients: off by %.3g, allowed 1.5e-4" % worst_tfq)
@@ -272,18 +279,18 @@ def cmd_infer_job(folder, precision):
 def cmd_infer_check(folder, precision):
     g = load("qcnn_weights_check.json")
     ours = numbers(folder + "/predictions")
-    check(len(ours) == 6, "six predictions, %d came" % len(ours))
+    check(len(ours) == 6, "six predictions, not %d" % len(ours))
     for i, p in enumerate(ours):
         check(abs(p - g["exact_predictions"][i]) <= 1e-6, "prediction %d: %.9f, exact %.9f" % (i, p, g["exact_predictions"][i]))
         check(abs(p - g["tfq_predictions_float32"][i]) <= 1e-6, "prediction %d: %.9f, Keras %.9f" % (i, p, g["tfq_predictions_float32"][i]))
     with open(folder + "/infer.json") as f:
-        said = json.load(f)
+        report = json.load(f)
     mse = sum((p - y) ** 2 for p, y in zip(g["exact_predictions"], g["labels"])) / 6
-    check(abs(said["loss"] - mse) <= 1e-5, "loss %r, exact %.9f" % (said["loss"], mse))
+    check(abs(report["loss"] - mse) <= 1e-5, "loss %r, exact %.9f" % (report["loss"], mse))
 
 
 def cmd_infer_text(path):
-    """what qring infer prints: three parts, read as a person would"""
+    """Check the text that qring infer prints: three parts."""
     g = load("qcnn_weights_check.json")
     with open(path) as f:
         m = re.match(r"Results\n\[([^]]*)\]\nTest Labels\n\[([^]]*)\]\nMean squared error:  ([0-9.]+)\n6 samples .validation set. - loss: ", f.read())
@@ -291,7 +298,7 @@ def cmd_infer_text(path):
     if not m:
         return
     ours, labels = [float(w) for w in m.group(1).split()], [float(w) for w in m.group(2).split()]
-    check(len(ours) == 6 and labels == g["labels"][:6], "six predictions, the labels as they are: %s" % m.group(2))
+    check(len(ours) == 6 and labels == g["labels"][:6], "six predictions and the golden labels: %s" % m.group(2))
     for i, p in enumerate(ours):
         check(abs(p - g["exact_predictions"][i]) <= 1e-6, "printed prediction %d: %.9f, exact %.9f" % (i, p, g["exact_predictions"][i]))
         check(abs(p - g["tfq_predictions_float32"][i]) <= 1e-6, "printed prediction %d: %.9f, Keras %.9f" % (i, p, g["tfq_predictions_float32"][i]))
@@ -300,7 +307,10 @@ def cmd_infer_text(path):
 
 
 def numbers(path):
-    """predictions: a CSV whose column 'prediction' (or the last one) holds them, or JSON lines with that key"""
+    """Return the predictions in a CSV or in JSON lines.
+
+    In a CSV: column prediction, or the first that begins so, or the last.
+    """
     with open(path) as f:
         text = f.read().strip()
     if text.startswith("{"):
@@ -318,10 +328,10 @@ def cmd_same_weights(safetensors, npz):
         check(list(b[name].shape) == a[name][0] and list(b[name].ravel()) == a[name][1], "%s is the same in both" % name)
 
 
-# ---- data of its own for the bit array --------------------------------------------------------------------------
+# ---- data for bits.sh --------------------------------------------------------------------------
 
 def cmd_mlp_data(folder):
-    """256 samples of 784 values and 10 classes, from a 64-bit LCG: the same everywhere, whatever NumPy does."""
+    """Write 256 samples of 784 values and 10 classes from a 64-bit LCG, not from NumPy's generators."""
     import numpy
     os.makedirs(folder, exist_ok=True)
     state, mask, rows, n = 2021, (1 << 64) - 1, [], 256

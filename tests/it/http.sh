@@ -6,7 +6,8 @@
 unset TF_CONFIG QRING_HTTP_PORT
 sed 's/"name": "qcnn"/"name": "http"/' deploy/jobs/qcnn.json >"$work/job.json"
 
-# fetch PORT PATH: status code on standard output, body in $work/body; 000 when nobody answers within 30 s
+# fetch PORT PATH: status code on standard output, body in $work/body; 000 without an answer within
+# 30 s
 fetch() {
     $python - "$1" "$2" "$work/body" <<'P'
 import socket, sys
@@ -27,7 +28,8 @@ answers() { # PORT CODE PATH PHASE
     code=$(fetch "$1" "$3")
     check "$3 answers $2, not $code, while $4: $(head -c 200 "$work/body")" test "$code" = "$2"
 }
-# probes PORT...: 50 times /healthz and /readyz in turn, each on a connection of its own as the kubelet's are; how many good ones, the slowest
+# probes PORT...: 50 probes each, /healthz and /readyz in turn, on new connections like the
+# kubelet's; prints successes and times
 probes() {
     $python - "$@" <<'P'
 import http.client, sys, time
@@ -47,7 +49,7 @@ took.sort()
 print(f"{good} good of {len(took)}, median {took[len(took) // 2] * 1e3:.1f} ms, worst {took[-1] * 1e3:.0f} ms")
 P
 }
-have_promtool=1; command -v promtool >/dev/null || { have_promtool=; skip "no promtool (apt-get install prometheus): its opinion of /metrics is missing"; }
+have_promtool=1; command -v promtool >/dev/null || { have_promtool=; skip "no promtool (apt-get install prometheus): /metrics is not checked"; }
 all_three() { # PORT PHASE; leaves the metrics in $work/body
     answers "$1" 200 /healthz "$2"
     answers "$1" 200 /readyz "$2"
@@ -79,7 +81,7 @@ term_and_wait() { # PID: SIGTERM; exit code into rc, milliseconds into took
     took=$(($(now_ms) - from))
 }
 
-# forming, training, beside busy neighbours, drained
+# forming, training, with busy processes, drained
 start 0 "$work/job.json" --http-port "$h0" --epochs 1000000; w0=$pid
 if until_true 60 "worker 0 does not answer" listens "$h0"; then
     all_three "$h0" "worker 0 waits for worker 1"
@@ -96,34 +98,35 @@ if until_true 60 "worker 0 does not answer" listens "$h0"; then
     done
     before=$(value qring_steps_total); sleep 0.3
     all_three "$h1" "worker 1 trains"
-    check "steps go on: $before, then $(value qring_steps_total)" test "$(value qring_steps_total)" -gt "$before"
-    check "the program's version is told" grep -q '^qring_build_info{version="[0-9.]*",contract="f32-v1",isa="[a-z0-9]*"} 1$' "$work/body"
+    check "steps advance: $before, then $(value qring_steps_total)" test "$(value qring_steps_total)" -gt "$before"
+    check "qring_build_info has the version" grep -q '^qring_build_info{version="[0-9.]*",contract="f32-v1",isa="[a-z0-9]*"} 1$' "$work/body"
 
     planned=$(value qring_steps_planned)
     for n in 1 2; do (exec sh -c 'while :; do :; done') & started="$started $!"; busy="$busy $!"; done
     probes "$h0" "$h1" >"$work/probes"
     # shellcheck disable=SC2086
     kill -9 $busy; wait $busy 2>/dev/null
-    echo "probes of two training workers beside two busy neighbours: $(cat "$work/probes")"
-    check "100 probes beside two busy neighbours are answered with 200: $(cat "$work/probes")" grep -q '^100 good of 100' "$work/probes"
-    bound "the slowest probe beside two busy neighbours" "$(sed 's/.*worst \([0-9]*\) ms/\1/' "$work/probes")" 1000
+    echo "probes of two training workers with two busy processes: $(cat "$work/probes")"
+    check "100 probes with two busy processes are answered with 200: $(cat "$work/probes")" grep -q '^100 good of 100' "$work/probes"
+    bound "the slowest probe with two busy processes" "$(sed 's/.*worst \([0-9]*\) ms/\1/' "$work/probes")" 1000
 
     term_and_wait "$w0"
     check "exit code 143 after SIGTERM, not $rc" test $rc = 143
     bound "SIGTERM while training: out" $took 2000
-    check "the termination message tells the step: $(cat "$work/last0")" grep -qE "^step [0-9]+ of $planned: drained on SIGTERM\$" "$work/last0"
-    check "and no newline ends it" test "$(tail -c 1 "$work/last0")" = M
-    check "nobody answers after the end" test "$(fetch "$h0" /readyz)" = 000
+    check "the termination message has the step: $(cat "$work/last0")" grep -qE "^step [0-9]+ of $planned: drained on SIGTERM\$" "$work/last0"
+    check "the termination message has no final newline" test "$(tail -c 1 "$work/last0")" = M
+    check "no answer after the exit" test "$(fetch "$h0" /readyz)" = 000
     all_three "$h1" "worker 1 trains alone"
     before=$(value qring_steps_total); sleep 0.3
     all_three "$h1" "worker 1 trains alone"
-    check "the other goes on: $before, then $(value qring_steps_total)" test "$(value qring_steps_total)" -gt "$before"
-    check "as the only member" test "$(value qring_members)" = 1
+    check "the other worker continues: $before, then $(value qring_steps_total)" test "$(value qring_steps_total)" -gt "$before"
+    check "the other worker is the only member" test "$(value qring_members)" = 1
     term_and_wait "$w1"
-    check "the other ends with 143 after SIGTERM, not $rc" test $rc = 143
+    check "the other worker ends with 143 after SIGTERM, not $rc" test $rc = 143
 fi
 
-# a whole run, asked without a pause until nobody answers: no answer but 200, save "not listening" at the very end
+# A whole run, polled without a pause until it exits: every answer is 200, except "not listening" at
+# the end.
 start 0 "$work/job.json" --http-port "$h0" --epochs 1500 --fresh; w0=$pid
 until_true 60 "worker 0 does not answer" listens "$h0"
 $python - "$h0" "$work/seen" >"$work/whole" <<'P' &
@@ -153,7 +156,7 @@ wait "$w0"; rc0=$?; wait "$w1"; rc1=$?; wait "$sampler"
 check "a whole run ends with 0 0, not $rc0 $rc1" test "$rc0 $rc1" = "0 0"
 check "every answer was good: $(cat "$work/whole")" grep -q '^forming training.*bad \[\]' "$work/whole"
 
-# while the leader uploads: a bucket that takes its time over the weights; then until nobody answers
+# while the leader uploads weights to a slow bucket; then until it exits
 $python - "$work/port" >/dev/null 2>"$work/fake.log" <<'P' &
 import os, sys, time
 sys.path.insert(0, "tests/fake")
@@ -179,13 +182,13 @@ if until_true 60 "nothing is uploaded" test -e "$work/port.upload"; then
     check "every step is done: $(value qring_step) of $(value qring_steps_planned)" test "$(value qring_step)" = "$(value qring_steps_planned)"
     all_three "$h1" "another waits for the leader's upload"
     while [ "$(fetch "$h0" /metrics)" = 200 ]; do cp "$work/body" "$work/last"; done
-    [ -z "$have_promtool" ] || check "promtool accepts the last /metrics before the end" sh -c "promtool check metrics <'$work/last' >'$work/promtool' 2>&1"
+    [ -z "$have_promtool" ] || check "promtool accepts the last /metrics before the exit" sh -c "promtool check metrics <'$work/last' >'$work/promtool' 2>&1"
 fi
 unset STORAGE_EMULATOR_HOST
 wait "$w0"; rc0=$?; wait "$w1"; rc1=$?
 check "a slow bucket ends with 0 0, not $rc0 $rc1" test "$rc0 $rc1" = "0 0"
 
-# a port in use, and none
+# a port in use, and no port
 if listens "$h1"; then fail "port $h1 should be free"; fi
 $python -c "
 import socket, time
@@ -195,22 +198,22 @@ until_true 60 "no port is held" grep -q bound "$work/bound"
 : >"$work/last2"
 run_in 60 "$work/taken.log" "$qringd" "$work/job.json" --epochs 1 --http-port "$h2" --out "$work/taken" --termination-log "$work/last2"; rc=$?
 check "a port in use: exit 2, not $rc" test $rc = 2
-check "the port is named: $(tail -n 1 "$work/taken.log")" grep -q "port $h2.*in use.*--http-port" "$work/taken.log"
-check "in the termination message too" grep -q "port $h2" "$work/last2"
+check "a port in use is named: $(tail -n 1 "$work/taken.log")" grep -q "port $h2.*in use.*--http-port" "$work/taken.log"
+check "a port in use is in the termination message" grep -q "port $h2" "$work/last2"
 run_in 60 "$work/two.log" "$qring" run "$work/job.json" -n 2 --epochs 1 --out "$work/two"
-check "workers of qring run bind no port of their own accord" sh -c "! grep -q 'probes and metrics on' '$work'/two/worker-*.log"
+check "workers of qring run bind no HTTP port by default" sh -c "! grep -q 'probes and metrics on' '$work'/two/worker-*.log"
 
-# SIGTERM in the middle of a block that takes long
+# SIGTERM within a long micro-batch
 sed 's/"name": "qcnn"/"name": "long"/; s/"qubits": 8, "stages": 1/"qubits": 22/; s/"Z4", "Z5", "Z6", "Z7"/"Z21"/; s/"rounds": 20/"rounds": 2/' deploy/jobs/qcnn.json >"$work/long.json"
 : >"$work/last3"
 "$qringd" "$work/long.json" --threads 1 --http-port "$h3" --out "$work/long" --termination-log "$work/last3" >"$work/long.log" 2>&1 </dev/null &
 w=$!; started="$started $w"
 if until_true 60 "the long job does not answer" listens "$h3"; then
     sleep 0.5
-    answers "$h3" 200 /healthz "a long block is computed"
+    answers "$h3" 200 /healthz "a long micro-batch is computed"
     term_and_wait "$w"
-    check "exit code 143 after SIGTERM in a long block, not $rc" test $rc = 143
-    bound "SIGTERM in a long block: out" $took 2000
+    check "exit code 143 after SIGTERM in a long micro-batch, not $rc" test $rc = 143
+    bound "SIGTERM in a long micro-batch: out" $took 2000
     check "the termination message: $(cat "$work/last3")" grep -q 'drained on SIGTERM' "$work/last3"
 fi
 end

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common"
 command -v openssl >/dev/null || { skip "no openssl"; end; }
 unset TF_CONFIG QRING_JOB QRING_WEIGHTS QRING_HTTPS_TOKENS https_proxy HTTPS_PROXY all_proxy ALL_PROXY SSL_CERT_FILE
-export http_proxy=http://127.0.0.1:1 https_proxy=http://127.0.0.1:1 # this machine is asked directly
+export http_proxy=http://127.0.0.1:1 https_proxy=http://127.0.0.1:1 # not used for localhost
 
 # ---- certificates, servers ----
 cd "$work" || exit 1
@@ -18,10 +18,10 @@ certificate() { # NAME SAN DAYS
 }
 certificate good DNS:localhost 2
 certificate other DNS:elsewhere.example 2
-certificate over DNS:localhost 0 # over in a second
+certificate expired DNS:localhost 0 # expires within a second
 mkdir -p web/dir
 cd "$cwd" || exit 1
-server() { # NAME: its port in port
+server() { # NAME: sets port
     $python -B tests/fake/https.py 0 "$work/$1.port" "$work/web" "$work/$1.pem" "$work/key.pem" >/dev/null 2>"$work/$1.log" &
     started="$started $!" tries=0
     until [ -s "$work/$1.port" ] || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
@@ -29,10 +29,10 @@ server() { # NAME: its port in port
     port=$(cat "$work/$1.port")
 }
 server other; other=https://localhost:$port
-server over; over=https://localhost:$port
+server expired; expired=https://localhost:$port
 server good; at=https://localhost:$port
 
-# ---- a job, its data and its weights: as files, and there ----
+# ---- a job, its data and its weights: as files and as URLs ----
 $python - "$work/web/dir" <<'P'
 import json, math, sys
 folder = sys.argv[1]
@@ -51,9 +51,9 @@ cp "$work/file/weights.h5" "$work/file/weights.safetensors" "$d"
 same() { check "$1: the same weights" cmp "$work/file/weights.h5" "$work/$1/weights.h5"; }
 check "training from a URL" run_in 60 "$work/url.log" "$qring" run "$at/dir/job.json" -n 2 --out "$work/url"
 same url
-check "the run's job has the data's URL" holds "$work/url/job.json" "\"url\": \"$at/dir/data.csv\""
-check "and goes on from that folder: $(tail -n 2 "$work/url.log")" run_in 60 "$work/again.log" "$qring" run "$work/url" -n 1 --out "$work/url" --epochs 3
-check "a worker reads it too" env QRING_JOB="$at/dir/job.json" TF_CONFIG="$(tf_config 0 127.0.0.1:"$(free_ports 1)")" \
+check "job.json of the run has the URL of the data" holds "$work/url/job.json" "\"url\": \"$at/dir/data.csv\""
+check "the run continues from its folder: $(tail -n 2 "$work/url.log")" run_in 60 "$work/again.log" "$qring" run "$work/url" -n 1 --out "$work/url" --epochs 3
+check "a worker reads a job's URL" env QRING_JOB="$at/dir/job.json" TF_CONFIG="$(tf_config 0 127.0.0.1:"$(free_ports 1)")" \
     timeout 60 "$qringd" --data-port 0 --out "$work/worker" >"$work/worker.log" 2>&1
 same worker
 faulty=$(echo "503,cut-300/dir/data.csv" | sed 's|/|%2F|g; s|,|%2C|g')
@@ -70,32 +70,32 @@ check "the same predictions" cmp "$work/file.csv" "$work/url.csv"
 check "qring predict: $(cat "$work/predict.log")" cmp "$work/file.p" "$work/url.p"
 check "qring evaluate" run_in 60 "$work/evaluate.log" "$qring" evaluate "$at/dir/job.json" --weights "$at/dir/weights.h5" --data "$at/dir/data.csv"
 check "qring weights" run_in 60 "$work/weights.log" "$qring" weights "$at/dir/weights.h5"
-check "initial weights, by a URL" run_in 60 "$work/initial.log" "$qring" run "$at/dir/job.json" -n 1 --out "$work/initial" --set "train.initial_weights=$at/dir/weights.h5"
+check "initial weights from a URL" run_in 60 "$work/initial.log" "$qring" run "$at/dir/job.json" -n 1 --out "$work/initial" --set "train.initial_weights=$at/dir/weights.h5"
 check "a sweep" run_in 60 "$work/sweep.log" "$qring" sweep "$at/dir/job.json" --set 'sweep={"keys": {"seed": [1, 2]}, "metric": "loss"}' --out "$work/sweep"
 
-# ---- what must not be taken ----
-refused() { # CODE WORDS COMMAND...
+# ---- rejected servers and redirects ----
+rejected() { # CODE WORDS COMMAND...
     rc=$1 words=$2; shift 2
-    run_in 60 "$work/refused.log" "$@"; got=$?
+    run_in 60 "$work/rejected.log" "$@"; got=$?
     check "exit $rc, not $got: $*" test $got = "$rc"
-    check "'$words' in: $(tail -n 2 "$work/refused.log")" holds "$work/refused.log" "$words"
+    check "'$words' in: $(tail -n 2 "$work/rejected.log")" holds "$work/rejected.log" "$words"
 }
-refused 2 "certificate cannot be verified" "$qring" show "$other/dir/job.json"
-refused 2 "certificate cannot be verified" "$qring" show "$over/dir/job.json"
-refused 2 "set SSL_CERT_FILE to a file of CAs" env -u SSL_CERT_FILE "$qring" show "$at/dir/job.json"
-refused 2 "SSL_CERT_FILE" env SSL_CERT_FILE="$work/none.pem" "$qring" show "$at/dir/job.json"
-refused 2 "is not encrypted and is not followed" "$qring" show "$at/to:http%3A%2F%2Flocalhost%2Fx/job.json"
-refused 2 "certificate cannot be verified" "$qring" show "$at/to:$(echo "$other" | sed 's|:|%3A|g; s|/|%2F|g')%2Fdir%2Fjob.json/job.json"
+rejected 2 "certificate cannot be verified" "$qring" show "$other/dir/job.json"
+rejected 2 "certificate cannot be verified" "$qring" show "$expired/dir/job.json"
+rejected 2 "set SSL_CERT_FILE to a file of CAs" env -u SSL_CERT_FILE "$qring" show "$at/dir/job.json"
+rejected 2 "SSL_CERT_FILE" env SSL_CERT_FILE="$work/none.pem" "$qring" show "$at/dir/job.json"
+rejected 2 "is not encrypted and is not followed" "$qring" show "$at/to:http%3A%2F%2Flocalhost%2Fx/job.json"
+rejected 2 "certificate cannot be verified" "$qring" show "$at/to:$(echo "$other" | sed 's|:|%3A|g; s|/|%2F|g')%2Fdir%2Fjob.json/job.json"
 
 # ---- tokens ----
-refused 2 "QRING_HTTPS_TOKENS" "$qring" show "$at/token/dir/job.json"
+rejected 2 "QRING_HTTPS_TOKENS" "$qring" show "$at/token/dir/job.json"
 printf '%s secret-of-the-fake\n' "${at#https://}" >"$work/tokens"
 check "a token" run_in 60 "$work/token.log" env QRING_HTTPS_TOKENS="$work/tokens" "$qring" run "$at/token/dir/job.json" -n 2 --out "$work/token"
 same token
-check "whose variable is known" sh -c "! grep -q QRING_HTTPS_TOKENS '$work/token.log'"
-refused 2 "QRING_HTTPS_TOKENS ($work/none)" env QRING_HTTPS_TOKENS="$work/none" "$qring" show "$at/dir/job.json"
+check "QRING_HTTPS_TOKENS is a known variable" sh -c "! grep -q QRING_HTTPS_TOKENS '$work/token.log'"
+rejected 2 "QRING_HTTPS_TOKENS ($work/none)" env QRING_HTTPS_TOKENS="$work/none" "$qring" show "$at/dir/job.json"
 
-# ---- a job from there may name files of this machine, and learns nothing of what they hold ----
+# ---- a remote job may name local files, whose content is not quoted in errors ----
 $python - "$job" "$work" <<'P'
 import json, sys
 job, work = json.load(open(sys.argv[1])), sys.argv[2]
@@ -128,29 +128,29 @@ for j in csv npz cell names weights energy circuit; do
     log=$work/private-$j.log
     run_in 60 "$log" "$qringd" "$at/dir/private-$j.json" --out "$work/no"
     check "private, $j: the file is named: $(cat "$log")" holds "$log" "nothing of a local file is quoted"
-    check "private, $j: nothing of it is quoted: $(cat "$log")" private "$log"
+    check "private, $j: the content is not quoted: $(cat "$log")" private "$log"
     run_in 60 "$log" "$qring" validate "$at/dir/private-$j.json" --out "$work/no"
-    check "private, $j: validate quotes nothing of it: $(cat "$log")" private "$log"
+    check "private, $j: validate does not quote the content: $(cat "$log")" private "$log"
     cp "$d/private-$j.json" "$d/../../private-$j.json"
 done
 log=$work/private-local.log; run_in 60 "$log" "$qring" validate "$work/private-cell.json" --out "$work/no"
-check "a local job's message quotes the file: $(cat "$log")" holds "$log" "'PRIVATE' is not a number"
+check "the error of a local job quotes the file: $(cat "$log")" holds "$log" "'PRIVATE' is not a number"
 log=$work/private-good.log; run_in 60 "$log" "$qring" run "$at/dir/private-good.json" -n 1 --out "$work/private-good"
-check "a good file of this machine is read: $(cat "$log")" test "$?" = 0 -a -s "$work/private-good/weights.h5"
-check "and its columns are numbers: $(grep inputs "$log")" private "$log"
+check "a remote job reads a valid local file: $(cat "$log")" test "$?" = 0 -a -s "$work/private-good/weights.h5"
+check "the columns of that file are logged as numbers: $(grep inputs "$log")" private "$log"
 
-# ---- it is only read ----
+# ---- URLs are read-only ----
 only="https:// URLs are read-only"
-refused 2 "trained weights (--weights): $at/w.h5: $only" "$qring" run "$job" -n 1 --out "$work/no" --weights "$at/w.h5"
-refused 2 "checkpoints (--checkpoints): $at/ck" "$qring" run "$job" -n 1 --out "$work/no" --checkpoints "$at/ck"
-refused 2 "(--logdir): $at/logs" "$qring" run "$job" -n 1 --out "$work/no" --logdir "$at/logs"
-refused 2 "$at/out: --out must be a local folder" "$qring" run "$job" -n 1 --out "$at/out"
-refused 2 "$only" "$qring" validate "$job" --out "$work/no" --weights "$at/w.h5"
-refused 2 "--out: $at/p.csv: $only" "$qring" predict "$job" --weights "$d/weights.h5" --data "$d/data.csv" --out "$at/p.csv"
-refused 2 "--predictions: $at/p.csv: $only" "$qring" infer "$job" --weights "$d/weights.h5" --predictions "$at/p.csv"
-refused 2 "--to: $at/w.npz: $only" "$qring" weights "$d/weights.safetensors" --to "$at/w.npz"
-refused 2 "$only" "$qring" sweep "$job" --set 'sweep={"keys": {"seed": [1, 2]}, "metric": "loss"}' --out "$work/no" --to "$at/sweep"
+rejected 2 "trained weights (--weights): $at/w.h5: $only" "$qring" run "$job" -n 1 --out "$work/no" --weights "$at/w.h5"
+rejected 2 "checkpoints (--checkpoints): $at/ck" "$qring" run "$job" -n 1 --out "$work/no" --checkpoints "$at/ck"
+rejected 2 "(--logdir): $at/logs" "$qring" run "$job" -n 1 --out "$work/no" --logdir "$at/logs"
+rejected 2 "$at/out: --out must be a local folder" "$qring" run "$job" -n 1 --out "$at/out"
+rejected 2 "$only" "$qring" validate "$job" --out "$work/no" --weights "$at/w.h5"
+rejected 2 "--out: $at/p.csv: $only" "$qring" predict "$job" --weights "$d/weights.h5" --data "$d/data.csv" --out "$at/p.csv"
+rejected 2 "--predictions: $at/p.csv: $only" "$qring" infer "$job" --weights "$d/weights.h5" --predictions "$at/p.csv"
+rejected 2 "--to: $at/w.npz: $only" "$qring" weights "$d/weights.safetensors" --to "$at/w.npz"
+rejected 2 "$only" "$qring" sweep "$job" --set 'sweep={"keys": {"seed": [1, 2]}, "metric": "loss"}' --out "$work/no" --to "$at/sweep"
 check "nothing was trained" test ! -e "$work/no/steps.jsonl"
-hushed() { ! grep -lE 'hush|secret-of-the-fake' "$work"/*.log "$work"/*/result.json "$work"/*/steps.jsonl; }
-check "no signature and no token is in a log" hushed
+hides_secrets() { ! grep -lE 'hush|secret-of-the-fake' "$work"/*.log "$work"/*/result.json "$work"/*/steps.jsonl; }
+check "no log has a signature or a token" hides_secrets
 end

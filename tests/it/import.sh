@@ -1,6 +1,6 @@
 #!/bin/sh
-# qring import: the circuit that it prints is one that a job takes, with the same gates; --inputs and
-# --layer; Cirq's JSON; a model of TensorFlow Quantum as a job; errors show the line and a caret;
+# qring import: a job accepts the printed circuit, with the same gates; --inputs and --layer; Cirq's
+# JSON; a model of TensorFlow Quantum as a job; errors show the line and a caret;
 # standard input; exit codes.
 . "$(dirname "$0")/common"
 cat >"$work/model.qasm" <<'Q'
@@ -24,7 +24,7 @@ assert circuit["gates"][:2] == [{"gate": "RX", "qubits": [0], "angle": "2*x[1]"}
 J
 tr -d '\n' <"$work/layer.json" >"$work/line"
 "$qring" show --set "model[0]=$(cat "$work/line")" --json >"$work/shown" || fail "show: exit $?"
-check "a job takes the layer" $python - "$work/shown" <<'J'
+check "a job accepts the layer" $python - "$work/shown" <<'J'
 import json, sys
 shown = json.load(open(sys.argv[1]))
 assert shown["qubits"] == 2 and shown["circuit_parameters"] == 1 and shown["readouts"] == ["Z1", "Z0"], shown
@@ -64,7 +64,8 @@ data = numpy.load(sys.argv[1] + "/columns.npz")
 assert data["x"].shape == (4, 7) and data["y"].shape == (4, 2)
 J
 "$qring" run "$work/job/job.json" --out "$work/again" >"$work/out" 2>&1 || fail "the job with weights: exit $?: $(cat "$work/out")"
-# A job that names the file trains the same circuit under the same hash, and its record finds the file from anywhere.
+# A job with the circuit's URL trains the same circuit with the same job hash; its record has the
+# absolute path.
 mkdir "$work/beside" && cp "$work/model.qasm" "$work/beside"
 printf 'a,b,label\n0.1,0.2,1\n0.3,0.4,-1\n0.5,0.6,1\n0.7,0.8,-1\n' >"$work/beside/d.csv"
 # job_of CIRCUIT READOUTS: a job file in that folder
@@ -80,19 +81,19 @@ job_of "\"circuit\": {\"url\": \"../model.json\", \"inputs\": [\"a\"]}"
 sed -i 's/"label"}/"label", "columns": ["b"]}/' "$work/beside/job.json"
 "$qring" show "$work/beside/job.json" --json >"$work/out" 2>&1 || fail "a job with Cirq's JSON: $(cat "$work/out")"
 check "the read-out of Cirq's JSON" holds "$work/out" '"-2*Z0"'
-check "the record has the whole path" holds "$work/named/job.json" "\"url\": \"$work/beside/model.qasm\""
+check "the record has the absolute path" holds "$work/named/job.json" "\"url\": \"$work/beside/model.qasm\""
 # rejects CODE WORDS FILE ARGS...
 rejects() {
     code=$1 words=$2; shift 2
-    "$qring" import "$@" >"$work/out" 2>"$work/said"; rc=$?
+    "$qring" import "$@" >"$work/out" 2>"$work/output"; rc=$?
     check "import $*: exit $rc, not $code" test $rc = "$code"
     check "import $*: nothing on standard output" test ! -s "$work/out"
-    check "import $*: $(cat "$work/said"), not '$words'" holds "$work/said" "$words"
+    check "import $*: $(cat "$work/output"), not '$words'" holds "$work/output" "$words"
 }
 printf 'qubit q;\nbit c;\n\tc = measure q;\nif (c) c = measure q;\n' >"$work/bad.qasm"
 rejects 2 "cannot import $work/bad.qasm: line 4, column 12: whether this is measured depends on a measured bit" "$work/bad.qasm"
 printf '  if (c) c = measure q;\n             ^\n' >"$work/excerpt"
-check "the line and a caret: $(cat "$work/said")" sh -c "tail -n 2 '$work/said' | cmp -s - '$work/excerpt'"
+check "the line and a caret: $(cat "$work/output")" sh -c "tail -n 2 '$work/output' | cmp -s - '$work/excerpt'"
 rejects 2 "the text has no free symbol 'theta' for an input; it has a, b, w" "$work/model.qasm" --inputs theta
 rejects 2 "no file is given" --layer
 rejects 2 "--job needs an npz file" "$work/model.json" --job "$work/other"
@@ -103,5 +104,5 @@ J
 rejects 2 "No such file" "$work/missing.qasm"
 printf 'qubit q; U(\033[1m, 0, 0) q;' >"$work/control.qasm"
 rejects 2 'line 1, column 12' "$work/control.qasm"
-check "control characters are not printed" sh -c "! grep -q '$(printf '\033')' '$work/said'"
+check "control characters are not printed" sh -c "! grep -q '$(printf '\033')' '$work/output'"
 end

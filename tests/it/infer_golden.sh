@@ -10,16 +10,17 @@ for precision in single double; do
     else fail "qring infer: exit $?"; tail -n 5 "$d/log"; fi
 done
 
-# ours: the tutorial's job and the three-filter one, after one epoch; to another form and back
+# Files that qring writes: of the tutorial's job and with three filters, after one epoch; converted
+# to npz.
 sed 's/"name": "qcnn"/"name": "qcnn3"/; s/"layer": "quantum",/"layer": "quantum", "filters": 3,/; s/"variant": "research"/"variant": "notebook"/' deploy/jobs/qcnn.json >"$work/three.json"
 walk() { # job, golden listing, name
     d=$work/$3; mkdir -p "$d"
     run_in 60 "$d/log" "$qring" run "$1" -n 1 --epochs 1 --out "$d/out" || { fail "qring run $1"; tail -n 5 "$d/log"; return; }
     $python tests/interop/h5walk.py --listing "tests/golden/tfq/$2_listing.txt" >"$d/keras.walk" || fail "h5walk $2"
-    $python tests/interop/h5walk.py "$d/out/weights.h5" >"$d/weights.h5.walk" || fail "h5walk of ours"
-    check "$3: the walk is not empty" test -s "$d/weights.h5.walk"
-    if diff -u "$d/keras.walk" "$d/weights.h5.walk" >"$d/diff"; then pass; else fail "$3: our HDF5 file's tree is not Keras'"; head -n 40 "$d/diff"; fi
-    # as deploy/jobs/predictions.md says: to npz, which NumPy reads, the same numbers as in safetensors
+    $python tests/interop/h5walk.py "$d/out/weights.h5" >"$d/weights.h5.walk" || fail "h5walk of qring's file"
+    check "$3: h5walk lists objects" test -s "$d/weights.h5.walk"
+    if diff -u "$d/keras.walk" "$d/weights.h5.walk" >"$d/diff"; then pass; else fail "$3: the HDF5 tree differs from Keras'"; head -n 40 "$d/diff"; fi
+    # as documented in deploy/jobs/predictions.md: npz for NumPy, with the numbers of safetensors
     run_in 60 "$d/log" "$qring" weights "$d/out/weights.safetensors" --to "$d/weights.npz" || fail "qring weights --to npz: exit $?"
     golden same-weights "$d/out/weights.safetensors" "$d/weights.npz"
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Instruction counts of the hot paths match the committed ones, and twice the work is detected.
+# Instruction counts of the hot paths match the committed ones, and doubled work is detected.
 . "$(dirname "$0")/common"
 $python tests/bench/counts check >"$work/log"
 grep -v ' passed, ' "$work/log"

@@ -1,7 +1,10 @@
-"""memory.py QRING QRINGD FOLDER QUBITS: memory of real workers for circuits of QUBITS ("8,12") qubits, and the prediction of `qring validate`.
+"""memory.py QRING QRINGD FOLDER QUBITS: measured and predicted memory of workers.
 
-One short step each, alone and two together, with one thread and with two, plaintext and TLS, streaming, statevector and cones of gates with several controls, three filters, a large file of data. The peak is ru_maxrss of
-the process. A prediction must be within 10 %, for worker 0, which writes the weights, and for the others. Prints a table, then the counts."""
+Trains a short step for circuits of QUBITS ("8,12") qubits: one worker and two, one thread and two,
+plaintext and TLS, streaming, statevector and cones with several controls, three filters, large data.
+The measured peak is ru_maxrss. The prediction of `qring validate` must be within 10 %, for worker 0,
+which writes the weights, and for the others. Prints a table, then the counts.
+"""
 import json, os, socket, subprocess, sys
 
 qring, qringd, folder, qubits = sys.argv[1:]
@@ -10,7 +13,7 @@ passed = failed = 0
 
 
 def job(n, kind, rows=2):
-    """One sample in a block, with an angle on every qubit. XX between qubits that are no neighbours is what no streaming plan has."""
+    """Write a job; returns its path. Streaming does not support XX on distant qubits (statevector)."""
     name = os.path.join(folder, "%s-%d" % (kind, n))
     with open(name + ".csv", "w") as f:
         f.write(",".join("x%d" % q for q in range(n)) + ",y\n")
@@ -40,7 +43,7 @@ def job(n, kind, rows=2):
 
 
 def settings(n_workers):
-    """The environments of n workers on free ports."""
+    """Return the environments of n workers on free ports."""
     sockets = [socket.socket() for _ in range(n_workers)]
     for s in sockets:
         s.bind(("127.0.0.1", 0))
@@ -54,7 +57,7 @@ def settings(n_workers):
 
 
 def peaks(path, environments, flags):
-    """Bytes of each worker, and exit codes."""
+    """Run the workers; returns their peak bytes and wait statuses."""
     out = os.path.join(folder, "out")
     subprocess.run(["rm", "-rf", out], check=True)
     pids = []
@@ -82,22 +85,22 @@ def case(path, what, n_workers, threads, tls):
     global failed
     flags = ["--threads", str(threads)] + (["--tls-dir", os.path.join(folder, "tls")] if tls else [])
     environments = settings(n_workers)
-    said = subprocess.run([qring, "validate", path, "--json", "--fresh", "--out", os.path.join(folder, "out")] + flags, env=environments[0],
+    validated = subprocess.run([qring, "validate", path, "--json", "--fresh", "--out", os.path.join(folder, "out")] + flags, env=environments[0],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if said.returncode != 0:
+    if validated.returncode != 0:
         failed += 1
-        print("not so: %s: validate says %s %s" % (what, said.stdout.decode(), said.stderr.decode()))
+        print("not so: %s: validate fails: %s %s" % (what, validated.stdout.decode(), validated.stderr.decode()))
         return
-    said = json.loads(said.stdout.decode())
+    validated = json.loads(validated.stdout.decode())
     measured, codes = peaks(path, environments, flags)
     if any(codes):
         failed += 1
         print("not so: %s: a worker ended with %s: %s" % (what, codes, open(os.path.join(folder, "log0")).read()[-400:]))
         return
     what += ", %d thread%s" % (threads, "" if threads == 1 else "s")
-    check(what + (", alone" if n_workers == 1 else ", leads"), measured[0], said["memory_bytes"])
+    check(what + (", alone" if n_workers == 1 else ", leads"), measured[0], validated["memory_bytes"])
     for m in measured[1:]:
-        check(what + ", follows", m, said["memory_follower_bytes"])
+        check(what + ", follows", m, validated["memory_follower_bytes"])
 
 
 def main():

@@ -2,11 +2,11 @@
 # `qring show --plan` prints the tutorial's plan as lib/sim/planner.md explains it; the same as
 # JSON; every engine gives the reason for its choice.
 . "$(dirname "$0")/common"
-"$qring" show --plan >"$work/said" 2>&1 || fail "show --plan: exit $?"
+"$qring" show --plan >"$work/output" 2>&1 || fail "show --plan: exit $?"
 awk '/^```$/ { if (inside) exit; inside = 1; next } inside' lib/sim/planner.md >"$work/page"
-check "lib/sim/planner.md has the plan that is printed: $(diff "$work/page" "$work/said" | head -n 6)" cmp -s "$work/page" "$work/said"
+check "lib/sim/planner.md has the printed plan: $(diff "$work/page" "$work/output" | head -n 6)" cmp -s "$work/page" "$work/output"
 "$qring" show --json >"$work/json" || fail "show --json: exit $?"
-check "--json: the same numbers" $python - "$work/json" "$work/said" <<'J'
+check "--json: the same numbers" $python - "$work/json" "$work/output" <<'J'
 import json, re, sys
 v, text = json.load(open(sys.argv[1])), open(sys.argv[2]).read()
 plan = v["plan"]
@@ -26,11 +26,11 @@ gates = {s["shape"]: len(s["gates"].split()) for s in plan["shapes"]}
 assert sum(gates[b["shape"]] for b in plan["fused_gates"]) + 3 * 8 + 4 == v["gates"] # H, CZ, RX; the pool's CNOTs
 assert re.search(r"total +%.3g Kflop" % (v["flop_per_gradient"] / 1000), text)
 J
-# engine JOB ENGINE WORDS: which, and why
+# engine JOB ENGINE WORDS: the plan has this engine, and these words as the reason
 engine() {
     "$qring" show "$1" --plan >"$work/other" 2>&1 || fail "show $1: exit $?"
     check "$1: $2 engine" holds "$work/other" "plan        $2 engine"
-    check "$1: says '$3'" holds "$work/other" "$3"
+    check "$1: prints '$3'" holds "$work/other" "$3"
 }
 jobs=tests/golden/digests/jobs
 engine $jobs/hybrid-4.json statevector "4 qubits: streaming supports 8 to 36"
@@ -38,7 +38,7 @@ engine $jobs/hybrid-15-angles.json cones "each read-out term depends on at most 
 engine $jobs/pure-24.json streaming "all threads share the slices of one sample"
 engine $jobs/pure-11.json streaming "16 samples side by side"
 engine $jobs/pure-12.json streaming "cones: the read-outs' cones are too wide to contract"
-# inputs: the circuit's own columns, and what expressions make of them
+# inputs: data columns, and expressions of data columns
 cat >"$work/expressions.json" <<'J'
 {"model": [{"layer": "dense", "units": 4},
   {"layer": "quantum", "circuit": {"qubits": 4, "gates": [{"repeat": "n", "index": "i", "gates": [
@@ -48,6 +48,6 @@ cat >"$work/expressions.json" <<'J'
 J
 echo a,b,y >"$work/columns.csv"; echo 0.1,0.2,1 >>"$work/columns.csv"
 "$qring" show "$work/expressions.json" --plan >"$work/inputs" 2>&1
-check "4 inputs are 4, not 16" holds "$work/inputs" "derivatives with respect to 4 of 4 data columns and 12 of 12 expressions of data columns"
-check "a circuit's drawing comes without --plan only" sh -c "! grep -q '─' '$work/other' && '$qring' show | grep -q '─'"
+check "4 inputs are counted as 4, not 16" holds "$work/inputs" "derivatives with respect to 4 of 4 data columns and 12 of 12 expressions of data columns"
+check "the circuit is drawn only without --plan" sh -c "! grep -q '─' '$work/other' && '$qring' show | grep -q '─'"
 end

@@ -1,4 +1,7 @@
-"""Run by tests/it/policy.sh in its own namespaces: pods, the rules of a NetworkPolicy in front of them, and which pods reach each other."""
+"""Checks which connections between pods a NetworkPolicy, enforced as nftables rules, admits.
+
+Run by tests/it/policy.sh. Start reading at main().
+"""
 import copy, os, select, shutil, socket, struct, subprocess, sys
 
 sys.dont_write_bytecode = True
@@ -11,11 +14,12 @@ from namespaces import GATEWAY, address, certificates, enter, inside, pod, run, 
 from ring import check, until
 import yaml
 
-RING, STRANGER, OTHER, OUTSIDE = (0, 1), 2, 3, 4  # OUTSIDE: no pod: the bucket, and the metadata server's address too
+RING, STRANGER, OTHER, OUTSIDE = (0, 1), 2, 3, 4  # OUTSIDE is not a pod: the bucket and the metadata server
 METADATA = "169.254.169.254"
 OPEN = {0: (2222, 2224, 8080, 9999), 1: (2222, 2224, 8080, 9999), STRANGER: (443, 2222), OTHER: (2222, 2224), OUTSIDE: (80, 443, 988, 2222, 5000)}
-# Seconds for what must come, and, once all of that has, for what must not: the kernel asks once, and again only after a second.
-PATIENCE, AFTERWARDS = 3, 0.2
+# Seconds to wait for expected connections and, after these, for unexpected ones: the kernel resends
+# a SYN after a second.
+TIMEOUT_S, UNEXPECTED_S = 3, 0.2
 
 
 def objects(file):
@@ -26,12 +30,12 @@ def objects(file):
 # ---- a policy as rules ----
 
 def selects(selector, labels):
-    if set(selector) - {"matchLabels"}: raise ValueError(f"a selector of another kind: {selector}")
+    if set(selector) - {"matchLabels"}: raise ValueError(f"unsupported selector: {selector}")
     return all(labels.get(k) == v for k, v in selector.get("matchLabels", {}).items())
 
 
 def peers(side, rule, labels):
-    """What a rule's other ends are, as nft's matches; [""]: anyone."""
+    """Return nft matches of a rule's peers; [""] matches any peer."""
     if side not in rule: return [""]
     way, found = {"from": "ip saddr", "to": "ip daddr"}[side], []
     for peer in rule[side]:
@@ -39,7 +43,7 @@ def peers(side, rule, labels):
             found += [f"{way} {address(i)}" for i, l in labels.items() if selects(peer["podSelector"], l)]
         elif set(peer) == {"ipBlock"} and set(peer["ipBlock"]) == {"cidr"}:
             found.append(f"{way} {peer['ipBlock']['cidr']}")
-        else: raise ValueError(f"a peer of another kind: {peer}")
+        else: raise ValueError(f"unsupported peer: {peer}")
     return found
 
 
@@ -49,20 +53,20 @@ def ports(rule):
 
 
 def rules(policy, labels):
-    """nft's text for each pod that the policy selects."""
+    """Return the nft ruleset of each pod that the policy selects."""
     spec = policy["spec"]
     text = "table ip wall {\n"
     for kind, side, hook, itself in (("Ingress", "from", "input", "iif"), ("Egress", "to", "output", "oif")):
         if kind not in spec["policyTypes"]: continue
         text += f" chain {hook} {{ type filter hook {hook} priority 0; policy drop; ct state established,related accept; {itself} lo accept\n"
         for rule in spec.get(kind.lower(), []):
-            text += "".join(f"  {who} {which} accept\n" for who in peers(side, rule, labels) for which in ports(rule))
+            text += "".join(f"  {peer} {port} accept\n" for peer in peers(side, rule, labels) for port in ports(rule))
         text += " }\n"
     return {i: text + "}\n" for i, l in labels.items() if selects(spec["podSelector"], l)}
 
 
 def enforce(policies, labels):
-    """No rules where there is no policy. More than one for a pod would add up, which nothing here needs."""
+    """Load the rulesets of the policies, at most one per pod; pods without a policy get none."""
     texts = {i: "" for i in labels}
     for policy in policies:
         for i, text in rules(policy, labels).items():
@@ -70,40 +74,43 @@ def enforce(policies, labels):
             texts[i] = text
     start = lambda i: subprocess.Popen([*inside(i), "nft", "-f", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for i, p in [(i, start(i)) for i in texts]:
-        _, said = p.communicate("table ip wall\ndelete table ip wall\n" + texts[i])
-        if p.returncode: raise RuntimeError(f"nft in pod {i}: {said.strip()}")
+        _, error = p.communicate("table ip wall\ndelete table ip wall\n" + texts[i])
+        if p.returncode: raise RuntimeError(f"nft in pod {i}: {error.strip()}")
 
 
-# ---- who reaches whom ----
+# ---- connections ----
 
 def ask_dns(s):
     s.sendto(struct.pack(">HHHHHH", 7, 0x100, 1, 0, 0, 0) + b"\6qcnn-0\4qcnn\7default\3svc\7cluster\5local\0" + struct.pack(">HH", 1, 1), (GATEWAY, 53))
 
 
-def reached(wanted, awaited, patience):
-    """Of (pod, address, port) those that a connection is made to; those awaited are waited for; "53/udp" is asked, not connected to."""
+def reached(wanted, awaited, timeout_s):
+    """Return those of wanted (pod, address, port) that answer, waiting for the awaited ones.
+
+    Port "53/udp" gets a DNS query.
+    """
     waiting, found = {}, set()
-    for who in wanted:
-        udp = who[2] == "53/udp"
-        s = socket_in(who[0], socket.AF_INET, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM)
+    for target in wanted:
+        udp = target[2] == "53/udp"
+        s = socket_in(target[0], socket.AF_INET, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM)
         s.setblocking(False)
         try:
             if udp: ask_dns(s)
-            else: s.connect_ex(who[1:])
-        except PermissionError: s.close()  # what goes out is refused at once
-        else: waiting[s] = who
+            else: s.connect_ex(target[1:])
+        except PermissionError: s.close()  # rejected by an egress rule
+        else: waiting[s] = target
     poll = select.poll()
-    for s, who in waiting.items(): poll.register(s, select.POLLIN if who[2] == "53/udp" else select.POLLOUT)
+    for s, target in waiting.items(): poll.register(s, select.POLLIN if target[2] == "53/udp" else select.POLLOUT)
     by_fd = {s.fileno(): s for s in waiting}
-    end = ring.time.monotonic() + patience
+    end = ring.time.monotonic() + timeout_s
     while waiting and (left := end - ring.time.monotonic()) > 0:
         if awaited <= found:
-            end = min(end, ring.time.monotonic() + AFTERWARDS)
+            end = min(end, ring.time.monotonic() + UNEXPECTED_S)
             awaited = {None}
         for fd, _ in poll.poll(left * 1000):
             s = by_fd[fd]
-            who = waiting.pop(s)
-            if who[2] == "53/udp" or s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0: found.add(who)
+            target = waiting.pop(s)
+            if target[2] == "53/udp" or s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0: found.add(target)
             poll.unregister(fd)
             s.close()
     for s in waiting: s.close()
@@ -111,59 +118,59 @@ def reached(wanted, awaited, patience):
 
 
 def expected(bucket):
-    """(pod, address, port) -> whether it is reached, and what that is."""
+    """Return whether each (pod, address, port) must be reached, with the name of the rule."""
     a, b = RING
     table = {}
     for x, y in ((a, b), (b, a)):
         for port in (2222, 2224): table[x, address(y), port] = True, "pods of the ring reach each other"
-        table[x, address(y), 9999] = False, "a port that is none of the ring's"
+        table[x, address(y), 9999] = False, "ports that the ring does not use are closed"
     for x in (STRANGER, OTHER, OUTSIDE):
         for port in (2222, 2224, 9999): table[x, address(a), port] = False, "others do not reach the ring"
-        table[x, address(a), 8080] = True, "anyone may read metrics"
+        table[x, address(a), 8080] = True, "all pods may read metrics"
     for i in RING:
-        table[i, GATEWAY, "53/udp"] = table[i, GATEWAY, 53] = True, "DNS goes through"
+        table[i, GATEWAY, "53/udp"] = table[i, GATEWAY, 53] = True, "DNS is admitted"
         for y, port in ((STRANGER, 2222), (OTHER, 2222), (OTHER, 2224), (OUTSIDE, 2222), (OUTSIDE, 5000), (OUTSIDE, 80)):
             table[i, address(y), port] = False, "the ring reaches nothing else"
-        table[i, address(OUTSIDE), 443] = bucket, "a bucket goes through where one is named"
-        for port in (80, 988): table[i, METADATA, port] = bucket, "so does the metadata server"
-        table[i, METADATA, 5000] = False, "and nothing else of it"
+        table[i, address(OUTSIDE), 443] = bucket, "a configured bucket is admitted"
+        for port in (80, 988): table[i, METADATA, port] = bucket, "the metadata server of a configured bucket is admitted"
+        table[i, METADATA, 5000] = False, "other ports of the metadata server are closed"
     return table
 
 
-def wrong(bucket, patience=PATIENCE):
-    """Sentences about what is not as expected."""
+def wrong(bucket, timeout_s=TIMEOUT_S):
+    """Return the connections that are not as expected, as sentences."""
     table = expected(bucket)
-    found = reached(table, {who for who, (good, _) in table.items() if good}, patience)
-    return sorted(f"{why}: {who} is {'reached' if who in found else 'not reached'}" for who, (good, why) in table.items() if (who in found) != good)
+    found = reached(table, {target for target, (good, _) in table.items() if good}, timeout_s)
+    return sorted(f"{why}: {target} is {'reached' if target in found else 'not reached'}" for target, (good, why) in table.items() if (target in found) != good)
 
 
-def without(policy, side, *which):
-    """The policy, planted: rules for which a function says so are gone or changed."""
+def without(policy, side, *changes):
+    """Return a copy of the policy with its rules changed, or removed, by the functions."""
     policy = copy.deepcopy(policy)
-    policy["spec"][side] = [r for r in (f(r) for r in policy["spec"][side] for f in which) if r]
+    policy["spec"][side] = [r for r in (f(r) for r in policy["spec"][side] for f in changes) if r]
     return policy
 
 
 def plant(policy, bucket):
-    """(what is planted, the policies that stand then, what must be noticed)."""
+    """Yield the planted faults: name, policies, rules that must be reported as violated."""
     no_port = lambda port: lambda r: None if any(p["port"] == port for p in r["ports"]) else r
     if bucket:
-        yield "no bucket", [without(policy, "egress", no_port(443))], ["a bucket goes through where one is named"]
+        yield "no bucket", [without(policy, "egress", no_port(443))], ["a configured bucket is admitted"]
         return
-    anyone = lambda r: {k: v for k, v in r.items() if k != "from"}
-    anywhere = lambda r: {k: v for k, v in r.items() if k != "to"}
-    yield "it is not enforced", [], ["others do not reach the ring", "the ring reaches nothing else"]
-    yield "whoever comes is let in", [without(policy, "ingress", anyone)], ["others do not reach the ring"]
-    yield "the ring may go anywhere", [without(policy, "egress", anywhere)], ["the ring reaches nothing else"]
+    any_peer = lambda r: {k: v for k, v in r.items() if k != "from"}
+    any_target = lambda r: {k: v for k, v in r.items() if k != "to"}
+    yield "the policy is not enforced", [], ["others do not reach the ring", "the ring reaches nothing else"]
+    yield "ingress from all peers", [without(policy, "ingress", any_peer)], ["others do not reach the ring"]
+    yield "egress to all addresses", [without(policy, "egress", any_target)], ["the ring reaches nothing else"]
     yield "no port for data", [without(policy, "ingress", lambda r: dict(r, ports=[p for p in r["ports"] if p["port"] != 2224]))], [
         "pods of the ring reach each other"]
-    yield "no DNS", [without(policy, "egress", no_port(53))], ["DNS goes through"]
+    yield "no DNS", [without(policy, "egress", no_port(53))], ["DNS is admitted"]
     other = copy.deepcopy(policy)
     other["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/instance"] = "another"
-    yield "it selects other pods", [other], ["others do not reach the ring"]
+    yield "the policy selects other pods", [other], ["others do not reach the ring"]
 
 
-# ---- a ring behind it ----
+# ---- a ring with the policy ----
 
 def environment(container, replicas):
     names = {"QRING_PEER_TEMPLATE", "QRING_REPLICAS"}
@@ -172,7 +179,7 @@ def environment(container, replicas):
 
 
 def trains(what, every, bucket, digest):
-    """Both pods of the manifest, by their names, with the same bits as one worker."""
+    """Train with both pods of the manifest, addressed by name, to the bits of one worker."""
     runs = next(d for d in every if d["kind"] in ("Job", "StatefulSet"))
     replicas = next(d["data"]["replicas"] for d in every if d["kind"] == "ConfigMap")
     env = dict(os.environ, **environment(runs["spec"]["template"]["spec"]["containers"][0], replicas))
@@ -193,13 +200,13 @@ def trains(what, every, bucket, digest):
                 p.kill()
                 codes.append(p.wait())
     last = lambda i: open(f"{out}.log{i}").read()[-400:]
-    check(f"{what}: two pods behind it end with 0 0, not {codes}: {last(0)} {last(1)}", codes == [0, 0])
+    check(f"{what}: two pods with the policy end with 0 0, not {codes}: {last(0)} {last(1)}", codes == [0, 0])
     got = f"{out}0/result.json"
     check(f"{what}: to the digest of one worker", os.path.exists(got) and ring.json.load(open(got))["state_digest"] == digest)
 
 
 def serve():
-    """The fake bucket on port 443 of OUTSIDE, which is the metadata server's port 80 as well."""
+    """Start the fake bucket on port 443 of OUTSIDE; the metadata server's port 80 redirects to it."""
     written = ring.WORK + "/port"
     fake = subprocess.Popen([*inside(OUTSIDE), sys.executable, "-B", "tests/fake/gcs.py", "443", written, "0.0.0.0"],
                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -241,10 +248,10 @@ def main():
         held = listen()
         enforce([policy], labels)
         for line in (found := wrong(bucket)) or ["everything"]: check(f"{file}: {line}", not found)
-        for what, planted, noticed in plant(policy, bucket):
+        for what, planted, reported in plant(policy, bucket):
             enforce(planted, labels)
-            said = wrong(bucket, 0.5)
-            for words in noticed: check(f"{file}: {what}: it is noticed that not \"{words}\": {said}", any(words in s for s in said))
+            violations = wrong(bucket, 0.5)
+            for words in reported: check(f"{file}: {what}: the violation of \"{words}\" is reported: {violations}", any(words in s for s in violations))
         for s in held: s.close()
         enforce([policy], labels)
         fake = serve() if bucket else None

@@ -4,7 +4,7 @@
 # DNS and, where configured, the bucket and the metadata server are reachable, and nothing else. A
 # policy that is not enforced, or has other rules, is detected.
 . "$(dirname "$0")/common"
-WORK=$work $python tests/it/policy.py >"$work/said" 2>&1 </dev/null
-grep -vE '^[0-9]+ passed' "$work/said"
-add "$work/said"
+WORK=$work $python tests/it/policy.py >"$work/output" 2>&1 </dev/null
+grep -vE '^[0-9]+ passed' "$work/output"
+add "$work/output"
 end

@@ -67,7 +67,7 @@ def varint_of_7(n):
 
 
 def call(port, method, message):
-    """The answer's bytes; None: there is none."""
+    """Return the bytes of the answer, or None."""
     s = socket.create_connection(("127.0.0.1", port), timeout=30)
     head = b"".join(header(n, v) for n, v in (
         (b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/tensorflow.ProfilerService/" + method),

@@ -18,7 +18,7 @@ check "pytest ends with 0, not $rc" test $rc = 0
 last=$(tail -n 1 "$work/log")
 count() { echo "$last" | sed -n "s/.*\(^\|[^0-9]\)\([0-9][0-9]*\) $1.*/\2/p"; }
 n=$(count passed) bad=$(count failed) broken=$(count error) without=$(count skipped)
-check "its last line counts: $last" test "${n:-0}" -ge 600
+check "number of tests: $last" test "${n:-0}" -ge 600
 passed=$((passed + ${n:-0})) failed=$((failed + ${bad:-0} + ${broken:-0})) skipped=$((skipped + ${without:-0}))
 grep -E '^(SKIPPED|FAILED|ERROR|E  )' "$work/log" | sed 's/^SKIPPED/SKIP/' | head -n 40
 end

@@ -1,8 +1,8 @@
 #!/bin/sh
-# A ring whose image is updated, one worker after the other: workers of this protocol version and of
-# the next one, whose messages have fields that this one does not know, train together, are replaced
-# by each other, the leader too, and end with the digest of an undisturbed run. A worker of a version
-# that computes other bits, or speaks no common protocol, is rejected by name, and the ring trains on.
+# A rolling update of a ring: workers of this protocol version and of the next one, whose messages
+# have unknown fields, train together and are replaced, the leader last, then rolled back; the
+# digest is that of an undisturbed run. A worker of a version with other arithmetic, or without a
+# common protocol, is rejected by name, and the ring continues.
 . "$(dirname "$0")/common"
 versions=$root/$QR_B/tests/upgrade
 for v in next later bits; do
@@ -11,43 +11,43 @@ done
 ports=$(free_ports 3)
 # shellcheck disable=SC2086
 peers() { for port in $ports; do printf '127.0.0.1:%s ' "$port"; done; }
-# worker INDEX PROGRAM FLAGS: in the background; p$INDEX is its process
+# worker INDEX PROGRAM FLAGS: starts a worker; p$INDEX is its process
 worker() {
     i=$1 program=$2; shift 2
-    : >>"$work/worker$i.log" # which said() may read before the worker writes
+    : >>"$work/worker$i.log" # wait_for_log() may read it before the worker writes
     # shellcheck disable=SC2046
     TF_CONFIG=$(tf_config "$i" $(peers)) "$program" deploy/jobs/qcnn.json --out "$work/out$i" --data-port 0 --threads 1 --min-workers 1 --checkpoints "$work/checkpoints" \
         --checkpoint-interval 50ms --checkpoint-steps 5 --log-format json "$@" >>"$work/worker$i.log" 2>&1 </dev/null &
     eval "p$i=$!"; started="$started $!"
 }
-# said INDEX WORDS N: until N lines of its log have them
-said() {
+# wait_for_log INDEX WORDS N: waits until N lines of the worker's log have the words
+wait_for_log() {
     tries=0
     while [ "$(grep -cE -- "$2" "$work/worker$1.log")" -lt "$3" ] && [ $tries -lt 600 ]; do tries=$((tries + 1)); sleep 0.05; done
     check "worker $1: $2 ($3 times): $(grep -v '"train"' "$work/worker$1.log" | tail -n 2)" test "$(grep -cE -- "$2" "$work/worker$1.log")" -ge "$3"
 }
-stop() { # INDEX: on SIGTERM
+stop() { # INDEX: ends the worker with SIGTERM
     eval "p=\$p$1"
     # shellcheck disable=SC2154
-    kill -TERM "$p"; wait "$p"; check "worker $1 left on request" test $? = 143
+    kill -TERM "$p"; wait "$p"; check "worker $1 ends on SIGTERM" test $? = 143
 }
-grew() { grep -cE 'with 3 workers' "$work/worker$1.log"; }
+count_regroups() { grep -cE 'with 3 workers' "$work/worker$1.log"; }
 
 for i in 0 1 2; do worker $i "$qringd" --epochs 1000000; done
-for i in 0 1 2; do said $i 'all-reduce: .* over 3 workers' 1; done
-# Updated, the leader last; then the leader back, as in a rollback.
+for i in 0 1 2; do wait_for_log $i 'all-reduce: .* over 3 workers' 1; done
+# Update all workers, the leader last; then roll the leader back.
 for change in "2 next" "1 next" "0 next" "0 this"; do
-    i=${change% *} program=$versions/next watch=$(((i + 1) % 3))
+    i=${change% *} program=$versions/next observer=$(((i + 1) % 3))
     [ "${change#* }" = next ] || program=$qringd
-    before=$(grew $watch)
+    before=$(count_regroups $observer)
     stop "$i"
     worker "$i" "$program" --epochs 1000000
-    said $watch 'with 3 workers' $((before + 1))
+    wait_for_log $observer 'with 3 workers' $((before + 1))
     echo "worker $i: ${change#* } version"
 done
 check "none was rejected: $(grep -h "other settings" "$work"/worker?.log | head -n 1)" test -z "$(grep -h "other settings" "$work"/worker?.log)"
 
-# A version that computes other bits, and one without a common protocol, in place of worker 1.
+# Worker 1 is replaced by a version with other arithmetic, then by one without a common protocol.
 stop 1
 for other in "bits contract is f32-v1 there and f32-v2 here" "later protocol is 6-6 there and 7-8 here"; do
     words=${other#* }
@@ -59,12 +59,12 @@ for other in "bits contract is f32-v1 there and f32-v2 here" "later protocol is 
     check "${other%% *}: exit code 3, not $rc" test $rc = 3
     check "${other%% *}: $words: $(tail -n 1 "$work/worker1.log")" holds "$work/worker1.log" "$words"
 done
-check "the ring says the same" holds "$work/worker0.log" "contract is f32-v2 there and f32-v1 here"
+check "worker 0 logs the other arithmetic" holds "$work/worker0.log" "contract is f32-v2 there and f32-v1 here"
 before=$(wc -l <"$work/worker0.log") tries=0
 while [ "$(wc -l <"$work/worker0.log")" -lt $((before + 20)) ] && [ $tries -lt 600 ]; do tries=$((tries + 1)); sleep 0.05; done
-check "and trains on" test "$(wc -l <"$work/worker0.log")" -ge $((before + 20))
+check "the ring continues" test "$(wc -l <"$work/worker0.log")" -ge $((before + 20))
 
-# To the end of an epoch, by both versions; and an undisturbed run of as many.
+# Train to the end of an epoch with both versions; compare with an undisturbed run.
 stop 2
 stop 0
 steps=$(sed -n 's/.*"message":"step \([0-9]*\) of [0-9]*: drained.*/\1/p' "$work/worker0.log" | tail -n 1)
