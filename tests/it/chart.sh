@@ -223,7 +223,7 @@ tls_ring() { # WHAT FILE IDENTITY: two pods with the Secret of FILE
     check "$1: to the digest of qring run: '$got', '$one'" test -n "$one" -a "$got" = "$one"
     for i in 0 1; do
         check "$1: worker $i is $3" holds "$work/ring$i.log" "TLS between workers: as $3"
-        check "$1: worker $i rejects no peer: $(grep refus "$work/ring$i.log")" sh -c "! grep refus '$work/ring$i.log'"
+        check "$1: worker $i rejects no peer: $(grep rejected "$work/ring$i.log")" sh -c "! grep rejected '$work/ring$i.log'"
     done
 }
 if [ -n "$py_exe" ]; then
