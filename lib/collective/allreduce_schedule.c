@@ -97,6 +97,14 @@ struct qr_schedule qr_schedule_make(enum qr_allreduce allreduce, uint32_t n_rank
     return s;
 }
 
+bool qr_schedule_pairs(uint32_t n_ranks, uint32_t a, uint32_t b) {
+    uint32_t low = a < b ? a : b, high = a < b ? b : a, apart = high - low;
+    uint32_t core = UINT32_C(1) << floor_log2(n_ranks);
+    bool ring = apart == 1 || apart == n_ranks - 1, star = low == 0,
+         halves = ((a ^ b) & ((a ^ b) - 1)) == 0, fold = apart == core;
+    return a != b && (ring || star || halves || fold);
+}
+
 const char *qr_schedule_name(enum qr_allreduce allreduce, uint32_t n_ranks, uint64_t n) {
     return n_ranks < 2 ? "alone" : qr_allreduce_names[choose_schedule(allreduce, n_ranks, n)];
 }

@@ -47,6 +47,8 @@ struct qr_schedule {
  */
 struct qr_schedule qr_schedule_make(enum qr_allreduce allreduce, uint32_t n_ranks, uint32_t rank,
                                     uint64_t n);
+/* Returns whether two ranks are neighbours in any schedule of n_ranks: one sends to the other. */
+bool qr_schedule_pairs(uint32_t n_ranks, uint32_t a, uint32_t b);
 /* Returns "ring", "star", "doubling", "halving" or "alone"; static. */
 const char *qr_schedule_name(enum qr_allreduce allreduce, uint32_t n_ranks, uint64_t n);
 

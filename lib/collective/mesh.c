@@ -14,6 +14,8 @@
 /* Members with equal computing times differ by no more than this. */
 #define LOOK_NS (QR_MS / 5)
 #define BEAT_NS (250 * QR_MS)
+/* Firewalls drop connections without traffic after some minutes. */
+enum { BEATS_TO_KEEP_OPEN = 32 };
 /* A thread that has not polled for this time was computing, stopped or not scheduled. */
 #define PAUSED_NS (500 * QR_MS)
 #define WARN_AFTER_NS (5 * QR_SECOND) /* then log the member that a reduction waits for */
@@ -194,25 +196,22 @@ static enum qr_code mesh_poll(struct qr_mesh *m, int64_t until_ns, struct qr_err
  * whole short vector from each member. */
 static void mesh_allow_bytes(struct qr_mesh *m, size_t bytes) {
     size_t most = bytes < QR_CHUNK_MAX_BYTES ? bytes * m->n : 2 * QR_CHUNK_MAX_BYTES;
-    m->allow_bytes_ns = (int64_t)(most / SLOW_BYTES_PER_MS) * QR_MS;
+    m->polled.allow_ns = (int64_t)(most / SLOW_BYTES_PER_MS) * QR_MS;
 }
 
 /* Sends beats, so that the members know that these streams pass data, and reports to the group from
  * which members messages have arrived. */
 static void mesh_send_beats(struct qr_mesh *m, int64_t now) {
-    int64_t further = (int64_t)m->n - 1 - QR_FEW_PEERS,
-            gap_ns = further > 0 ? further * QR_PEER_GAP_MS * QR_MS : 0;
-    bool is_due = now - m->beats_sent_ns >= gap_ns;
-    if (is_due) m->beats_sent_ns = now;
-    m->polled.allow_ns = m->allow_bytes_ns + 6 * gap_ns;
+    bool to_all = m->n_beats++ % BEATS_TO_KEEP_OPEN == 0;
     for (uint32_t r = 0; r < m->n; r++) {
         struct mesh_peer *p = mesh_at_rank(m, r);
         if (r == m->rank) continue;
-        if (p->up && is_due)
+        if (p->up && (p->exchanges || to_all))
             (void)m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(qr_beat, sizeof qr_beat),
                                        (struct qr_bytes){0});
-        /* A stream that is not read cannot be judged. */
-        m->polled.received_ns[p->info.index] = p->holding ? now : p->received_ns;
+        /* A stream that is not read, or on which nothing is due, cannot be judged. */
+        bool is_judged = !p->holding && (p->exchanges || !p->in);
+        m->polled.received_ns[p->info.index] = is_judged ? p->received_ns : now;
     }
     m->o.polled(m->o.ctx, &m->polled);
 }
@@ -341,6 +340,7 @@ static void mesh_begin_generation(struct qr_mesh *m, const struct qr_gen_id *id,
         if (r == rank) continue;
         p->member = true;
         p->rank = r;
+        p->exchanges = members[r].passes_state || qr_schedule_pairs(n_members, rank, r);
         qr_mesh_expect(m, &members[r]);
         if (p->up) mesh_send_mark(m, p);
     }

@@ -15,9 +15,10 @@
  *           stream.
  * Waiting   Every wait polls the link in slices of at most 50 ms and calls `stop` in between: that
  *           is how the control thread, a signal or a lost member ends it. While polling, the mesh
- *           sends a beat on each member's stream four times a second (less often to more than
- *           eight), and reports to `polled` which members it received messages from: if two peers
- *           poll without a pause and their beats do not arrive, the stream passes no data.
+ *           sends a beat four times a second on each stream that chunks or a state may use, and
+ *           reports to `polled` which members it received messages from: if two peers poll without
+ *           a pause and no message arrives, the stream passes no data. Other streams are judged
+ *           until the member's mark has arrived, and get a beat each 8 s to stay open.
  * Errors    A stream that breaks, or brings a damaged chunk, is reported to `down`. When that may
  *           lose work of the generation, `stop` should soon return the reason; otherwise
  *           UNAVAILABLE names the member after 2 s. Streams are dialed again without end, at most
@@ -53,6 +54,7 @@ struct qr_mesh_member {
     uint8_t incarnation[QR_INCARNATION_BYTES];
     char name[160];    /* "worker 2 (host:port)", for messages */
     char address[280]; /* of its data port; unused for a higher index */
+    bool passes_state; /* qr_mesh_form: one of the two sends the other the state */
 };
 struct qr_mesh;
 /* Creates a mesh without streams. opt is copied; its pointers are borrowed. Free with

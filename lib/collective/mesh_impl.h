@@ -21,8 +21,10 @@ struct mesh_peer {
     uint32_t rank;
     bool mark_due; /* the mark for it could not be sent yet */
     bool in;       /* its mark of this generation was received */
-    bool lost;     /* its stream broke after that */
-    bool holding;  /* an early message is held; the stream is paused */
+    /* Chunks or a state may pass between it and this process in this generation. */
+    bool exchanges;
+    bool lost;    /* its stream broke after that */
+    bool holding; /* an early message is held; the stream is paused */
     struct qr_buf held;
     int64_t received_ns; /* last message on this stream */
     char reason[160];    /* why the last stream broke */
@@ -61,9 +63,8 @@ struct qr_mesh {
     int64_t progress_ns;
     /* Polling of this thread. */
     struct qr_poll_report polled; /* received_ns is set at each report */
-    int64_t beat_ns;              /* time of the next report, and of beats that are due */
-    int64_t beats_sent_ns;        /* time of the last beats */
-    int64_t allow_bytes_ns;       /* that the expected bytes may need on a slow line */
+    int64_t beat_ns;              /* time of the next beats */
+    unsigned n_beats;
 };
 
 static inline int64_t mesh_now_ns(const struct qr_mesh *m) { return qr_now_ns(m->o.clock); }

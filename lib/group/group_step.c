@@ -257,6 +257,8 @@ static void take_generation(struct qr_group *g, struct qr_group_start *ret) {
         struct wanted_stream *s = &mail->stream[name->index];
         g->members[r] = s->member;
         g->members[r].index = ret->view.index[r] = name->index;
+        g->members[r].passes_state = !b->from_checkpoint && (state_server(b, r) == ret->view.rank ||
+                                                             state_server(b, ret->view.rank) == r);
         memcpy(g->members[r].incarnation, name->incarnation, sizeof name->incarnation);
         if (name->index != g->o.index) s->changed = mail->streams_changed = true;
         ret->view.servers |= (uint64_t)b->member[r].server << r;

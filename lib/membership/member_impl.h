@@ -35,11 +35,13 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
 /* Usually the process has exited, and its control connection breaks a moment later. */
 #define DATA_SETTLE_NS MS(30)
 #define SILENT_NS MS(1600) /* six beats on a data stream */
-/* Rule 1: with up to QR_FEW_PEERS peers every change is sent at once, a heartbeat each 250 ms.
- * Each further peer delays changes by CHANGE_GAP_NS, and by HEARTBEAT_GAP_NS all that two send each
- * other of which neither leads: heartbeats to 1.13 s in a ring of 64. */
+/* Rule 1: with up to FEW_PEERS peers every change is sent at once, a heartbeat each 250 ms. Each
+ * further peer delays changes by CHANGE_GAP_NS, for all but the proposer by NEWS_GAP_NS more, and
+ * heartbeats to a peer that is no neighbour by HEARTBEAT_GAP_NS: to 2 s in a ring of 64. */
+#define FEW_PEERS 8
 #define CHANGE_GAP_NS MS(2)
-#define HEARTBEAT_GAP_NS MS(QR_PEER_GAP_MS)
+#define NEWS_GAP_NS MS(16)
+#define HEARTBEAT_GAP_NS MS(32)
 #define PROMISE_GAP_NS MS(4)
 #define POLLS_NS MS(500) /* a polling thread reports twice as often */
 /* A peer answers without a data stream: warn after this time. */
@@ -151,7 +153,9 @@ struct qr_member {
     bool active;                     /* generation is valid and not suspended */
     struct qr_generation generation; /* the last one */
     uint64_t members;                /* its indices */
-    bool need_new;                   /* a data stream broke, or a coverage check failed */
+    /* Indices with which this process exchanges data in it; of the leader: all. */
+    uint64_t neighbours;
+    bool need_new; /* a data stream broke, or a coverage check failed */
     struct pending pending;
     int64_t backoff_until_ns;
     /* Parameter server: last warning that it waits; whether it has warned since the last Begin that
@@ -205,7 +209,7 @@ bool member_is_established(const struct qr_member *m, uint32_t index);
 bool member_passes_data(const struct peer *p);
 /* The peer answers, over its control connection and over its data stream. */
 bool member_reaches(const struct qr_member *m, uint32_t index);
-/* Number of connected peers beyond QR_FEW_PEERS. */
+/* Number of connected peers beyond FEW_PEERS. */
 int64_t member_n_further(const struct qr_member *m);
 /* Time between two heartbeats to this peer. */
 int64_t member_interval_ns(const struct qr_member *m, uint32_t index);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collective/allreduce_schedule.h"
 #include "membership/member_impl.h"
 
 static int compare_ids(const struct qr_member *m, const struct qr_gen_id *a,
@@ -171,6 +172,10 @@ static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
     g->id_hash = qr_gen_id_hash(&b->id);
     for (uint32_t r = 0; r < b->n_members; r++)
         if (b->member[r].name.index == m->opt.index) g->rank = r;
+    m->neighbours = g->rank == 0 ? UINT64_MAX : 0;
+    for (uint32_t r = 0; r < b->n_members; r++)
+        if (qr_schedule_pairs(b->n_members, g->rank, r))
+            m->neighbours |= index_bit(b->member[r].name.index);
     m->active = m->formed = true;
     m->warned_few = false;
     m->begun_ns = m->now_ns;
@@ -366,7 +371,7 @@ static void check_form_timeout(struct qr_member *m, uint64_t set) {
 }
 
 int64_t member_promise_wait_ns(const struct qr_member *m) {
-    return PROMISE_WAIT_NS + member_n_further(m) * (m->formed ? PROMISE_GAP_NS : HEARTBEAT_GAP_NS);
+    return PROMISE_WAIT_NS + member_n_further(m) * (m->formed ? PROMISE_GAP_NS : NEWS_GAP_NS);
 }
 
 /* A peer with a missing promise is gone. */

@@ -46,18 +46,17 @@ bool member_reaches(const struct qr_member *m, uint32_t index) {
 }
 
 int64_t member_n_further(const struct qr_member *m) {
-    int64_t n = -QR_FEW_PEERS;
+    int64_t n = -FEW_PEERS;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) n += m->peer[i].connected;
     return n > 0 ? n : 0;
 }
 
 int64_t member_interval_ns(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
-    uint32_t leader = m->generation.begin.member[0].name.index;
-    bool leads = m->formed && (leader == index || leader == m->opt.index);
     /* A program from before the intervals takes five times 250 ms for silence. */
     bool is_old = p->beat.sequence && !p->beat.interval_ms;
-    int64_t further = leads || is_old ? 0 : member_n_further(m);
+    bool is_neighbour = m->neighbours & index_bit(index);
+    int64_t further = is_neighbour || is_old ? 0 : member_n_further(m);
     return QR_MEMBER_HEARTBEAT_NS + further * HEARTBEAT_GAP_NS;
 }
 
@@ -99,7 +98,7 @@ static uint64_t reported_peers(const struct qr_member *m, const struct qr_heartb
 }
 
 int64_t member_differs_ns(const struct qr_member *m) {
-    return DIFFERS_NS + member_n_further(m) * HEARTBEAT_GAP_NS;
+    return DIFFERS_NS + member_n_further(m) * NEWS_GAP_NS;
 }
 
 bool member_is_trusted(const struct qr_member *m, uint32_t index) {

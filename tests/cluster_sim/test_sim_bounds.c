@@ -2,6 +2,7 @@
  * long training pauses, what a bad network costs. Every committed step is compared with the
  * undisturbed run's, as in test_sim_whole. WORLDS=n: so many worlds for each row (10). */
 #define MAX_NODES 24
+#include "collective/allreduce_schedule.h"
 #include "tests/cluster_sim/whole_world.h"
 
 enum { FEW = 8 }; /* workers of a small ring */
@@ -79,10 +80,14 @@ static void row(const char *what, int64_t worst_ns, double bound_s) {
 
 /* ---- losses ---- */
 
-enum how { KILLED, STOPPED, CUT_OFF };
+enum how { KILLED, STOPPED, CUT_OFF, NO_DATA };
 struct loss {
     int64_t named_ns, on_ns;
 };
+static void pass_no_data(struct node *a, struct node *b) {
+    block(a, b, 1, true);
+    block(b, a, 1, true);
+}
 static void lose(struct whole *w, unsigned set, enum how how) {
     w->victims = set;
     for (unsigned i = 0; i < w->n; i++) w->node[i].named_ns = w->node[i].reported_ns = 0;
@@ -94,6 +99,8 @@ static void lose(struct whole *w, unsigned set, enum how how) {
         x->paused = how == STOPPED;
         x->resume_ns = INT64_MAX;
         for (unsigned k = 0; k < w->n && how == CUT_OFF; k++) cut(x, &w->node[k], true);
+        for (unsigned k = i + 1; k < w->n && how == NO_DATA; k++)
+            if (set >> k & 1) pass_no_data(x, &w->node[k]);
     }
 }
 /* When this survivor has named a loss; in a large ring the leader names it for all. */
@@ -166,6 +173,7 @@ static void test_large_ring(void) {
         {1u << 0, STOPPED, "5: SIGSTOP of the leader of 24: next step after", 2.0},
         {1u << 0 | 1u << 13, STOPPED, "5: SIGSTOP of the leader and another: next step after", 2.0},
         {1u << 13, CUT_OFF, "9: one of 24 cut off both ways: next step after", 2.0},
+        {3u << 13, NO_DATA, "9: no data between two of 24: next step after", 2.0},
     };
     int64_t named_ns = 0;
     for (size_t k = 0; k < COUNT(rows); k++) {
@@ -178,10 +186,30 @@ static void test_large_ring(void) {
             time_loss(w, &l);
             finish(w);
         }
-        worst(&named_ns, l.named_ns);
         row(rows[k].what, l.on_ns, rows[k].bound_s);
+        if (rows[k].how == NO_DATA)
+            row("9: no data between two of 24: named after", l.named_ns, 2.0);
+        else worst(&named_ns, l.named_ns);
     }
-    row("a loss of 24 is named after", named_ns, 1.5);
+    row("another loss of 24 is named after", named_ns, 1.5);
+}
+/* Training needs no data between two that are no neighbours: the generation stays. */
+static void test_unused_streams(void) {
+    unsigned changes = 0;
+    for (uint64_t seed = 1; seed <= n_worlds / 4 + 1; seed++) {
+        struct whole *w = begin(seed, MAX_NODES);
+        await_together(w, w->n, 10 * QR_SECOND);
+        unsigned joins = w->n_joins;
+        CHECK(!qr_schedule_pairs(w->n, 5, 14));
+        pass_no_data(&w->node[5], &w->node[14]);
+        run_until(w, now_of(w) + 10 * QR_SECOND);
+        changes += w->n_joins - joins;
+        finish(w);
+    }
+    printf("ROW 9: no data between two of 24 that are no neighbours, 10 s: generations changed: %u "
+           "(bound 0)\n",
+           changes);
+    CHECK(changes == 0);
 }
 /* Stopped for 0.2 s: nobody notices. For longer: it comes back as who it was. */
 static void test_stops(void) {
@@ -471,6 +499,7 @@ int main(void) {
     find_truth(1500);
     test_losses();
     test_large_ring();
+    test_unused_streams();
     test_stops();
     test_one_way();
     test_halves();

@@ -16,13 +16,13 @@ static const struct mutation {
     uint64_t first;
     const char *name;
 } mutations[] = {
-    {PLANTED_KEEP_OVERLAP, 374, "keep overlapping micro-batches"},
-    {PLANTED_NO_SUSPEND, 374, "works on after a promise"},
+    {PLANTED_KEEP_OVERLAP, 4247, "keep overlapping micro-batches"},
+    {PLANTED_NO_SUSPEND, 376, "works on after a promise"},
     {PLANTED_APPLY_ANYWAY, 100, "applies after its generation"},
-    {PLANTED_KEEP_ANYWAY, 374, "keeps what a Begin drops"},
+    {PLANTED_KEEP_ANYWAY, 1977, "keeps what a Begin drops"},
     {PLANTED_TAKE_SUSPENDED, 69, "takes micro-batches while suspended"},
     {PLANT_UNCOMMITTED, 1, "publishes an uncommitted state"},
-    {PLANT_PLAIN_WRITE, 50, "LATEST moved by a plain write"},
+    {PLANT_PLAIN_WRITE, 5498, "LATEST moved by a plain write"},
     {PLANT_UNVERIFIED, 6, "a checkpoint loaded without verifying"},
     {PLANTED_CONTROL_IS_ENOUGH, 12, "hears who passes no data"},
 };

@@ -301,6 +301,28 @@ static void note_send(void *ctx, const struct qr_slot_send *x) {
         slot.offset != x->offset || slot.count != x->count || slot.phase != x->phase)
         k->missed++;
 }
+/* Ranks that exchange a chunk in some schedule are a pair; beside rank 0 each has at most ten. */
+static void test_pairs(void) {
+    for (uint32_t n = 2; n <= 64; n++)
+        for (uint32_t r = 0; r < n; r++) {
+            unsigned n_pairs = 0;
+            for (uint32_t q = 0; q < n; q++) {
+                bool is_pair = qr_schedule_pairs(n, r, q);
+                CHECK(is_pair == qr_schedule_pairs(n, q, r), "ranks %u and %u of %u", r, q, n);
+                n_pairs += is_pair;
+            }
+            CHECK(r == 0 ? n_pairs == n - 1 : n_pairs <= 10, "rank %u of %u: %u", r, n, n_pairs);
+            for (int kind = QR_ALLREDUCE_AUTO + 1; kind < QR_ALLREDUCE_KINDS; kind++) {
+                struct qr_schedule s = qr_schedule_make((enum qr_allreduce)kind, n, r, n);
+                struct qr_schedule_slot slot;
+                for (uint32_t round = 0; round < s.n_rounds; round++)
+                    for (uint32_t from = 0; from < n; from++)
+                        if (qr_schedule_receives(&s, round, 0, from, &slot))
+                            CHECK(qr_schedule_pairs(n, r, from), "%s: ranks %u and %u of %u",
+                                  qr_allreduce_names[kind], r, from, n);
+            }
+        }
+}
 static void test_halving(void) {
     for (uint32_t n = 2; n <= 64; n *= 2)
         for (uint32_t r = 0; r < n; r++) {
@@ -354,6 +376,7 @@ static void test_doubling(void) {
 
 int main(void) {
     test_doubling();
+    test_pairs();
     test_halving();
     test_halving_rounds();
     test_halving_words();

@@ -25,6 +25,7 @@ struct worker {
     unsigned ups;        /* number of calls of `up` */
     size_t extra_length; /* integers that its vector has more than the others' */
     bool closing;        /* contributes to a closing reduction while the others train */
+    struct qr_poll_report polled; /* the last */
 };
 struct world {
     struct qr_link_hub *hub;
@@ -59,7 +60,9 @@ static void down(void *ctx, uint32_t index, const char *reason, bool lost) {
     (void)reason;
     if (lost) ((struct worker *)ctx)->lost = index;
 }
-static void polled(void *ctx, const struct qr_poll_report *how) { (void)ctx, (void)how; }
+static void polled(void *ctx, const struct qr_poll_report *how) {
+    ((struct worker *)ctx)->polled = *how;
+}
 static const struct qr_gen_id generation = {.number = 0x1234};
 
 static uint64_t mix(uint64_t x) {
@@ -179,6 +182,40 @@ static bool reduces_correctly(struct world *w, enum qr_allreduce wish, size_t le
         }
     }
     return good;
+}
+
+static bool has_beats(const struct worker *k, int64_t since_ns) {
+    for (uint32_t r = 0; r < k->w->n; r++)
+        if (qr_schedule_pairs(k->w->n, k->rank, r) &&
+            k->polled.received_ns[k->w->member[r].index] <= since_ns)
+            return false;
+    return true;
+}
+static void *await_beats(void *arg) {
+    struct worker *k = arg;
+    int64_t began_ns = qr_now_ns(&qr_clock_monotonic), until_ns = began_ns + 2 * QR_SECOND;
+    while (k->code == QR_OK && (qr_now_ns(&qr_clock_monotonic) < until_ns ||
+                                (!has_beats(k, began_ns + QR_SECOND) &&
+                                 qr_now_ns(&qr_clock_monotonic) < until_ns + 60 * QR_SECOND)))
+        k->code = qr_mesh_idle(k->mesh, until_ns, &k->err);
+    if (!has_beats(k, began_ns + QR_SECOND)) k->code = QR_DEADLINE_EXCEEDED;
+    return NULL;
+}
+/* Beats go where chunks may pass. Elsewhere nothing is due, so silence is not reported. */
+static void test_beats(void) {
+    struct world w;
+    open_world(&w, 5, 1);
+    on_all(&w, await_beats);
+    for (uint32_t r = 0; r < w.n; r++) {
+        const struct worker *k = &w.worker[r];
+        CHECK(k->code == QR_OK, "rank %u", r);
+        for (uint32_t q = 0; q < w.n; q++)
+            if (q != r && !qr_schedule_pairs(w.n, r, q))
+                CHECK(k->polled.received_ns[w.member[q].index] == k->polled.turn_ns,
+                      "rank %u judges %u", r, q);
+    }
+    CHECK(!qr_schedule_pairs(5, 2, 4));
+    close_world(&w, 0);
 }
 
 static void test_sums(void) {
@@ -485,6 +522,7 @@ int main(void) {
     test_chunk();
     test_schedules();
     test_sums();
+    test_beats();
     test_unsynchronized();
     test_wrong_coverage();
     test_other_length();
