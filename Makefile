@@ -71,6 +71,7 @@ test_c   := $(wildcard tests/unit/test_*.c tests/conform/test_*.c tests/cluster_
 tests    := $(test_c:%.c=$(B)/%)
 ref_o    := $(patsubst %.c,$(B)/%.o,$(wildcard tests/ref/*.c))
 doubles  := $(patsubst %.c,$(B)/%.o,$(wildcard tests/support/*.c))
+sim_c    := $(filter-out tests/cluster_sim/test_%,$(wildcard tests/cluster_sim/*.c))
 benches  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
 besides  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/peers/gradient.c))
 counted  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/instructions.c))
@@ -368,7 +369,7 @@ $(progs): $(BIN)/%: $$(call objs,cmd/$$*) $(libqring)
 	$(if $(Q),@echo "  LD    $@")
 	$(Q)$(link)
 
-$(tests): %: %.o $(ref_o) $(doubles) $(libqring)
+$(tests): %: %.o $$(if $$(findstring /cluster_sim/,$$@),$(sim_c:%.c=$(B)/%.o)) $(ref_o) $(doubles) $(libqring)
 	$(Q)$(link)
 $(benches) $(counted) $(besides) $(proxy): %: %.o $(ref_o) $(libqring)
 	$(Q)$(link)
@@ -394,7 +395,7 @@ $(B)/share/.made: $(progs) $(wildcard cmd/share/*) lib/api/qring.h deploy/jobs/j
 	$(Q)cmd/share/make "$(if $(CROSS),qemu-aarch64 -L $(sysroot) )$(BIN)" $(@D) && touch $@
 
 ## make compile_commands.json  compile database of the present flags, for editors and analyzers
-database := $(lib_c) $(wildcard cmd/*/*.c tests/ref/*.c tests/support/*.c) $(test_c) $(patsubst $(B)/%,%.c,$(benches) $(counted) $(besides) $(fuzzers) $(proxy)) tests/fuzz/replay.c
+database := $(lib_c) $(wildcard cmd/*/*.c tests/ref/*.c tests/support/*.c) $(sim_c) $(test_c) $(patsubst $(B)/%,%.c,$(benches) $(counted) $(besides) $(fuzzers) $(proxy)) tests/fuzz/replay.c
 quoted    = "$(subst ",\",$(subst \,\\,$1))"
 comma    := ,
 define entry

@@ -1,76 +1,83 @@
-/* The bounds of the fault table on virtual time, with whole workers: how soon a loss is named, how
+/* Time bounds of the fault table in virtual time, with whole workers: when a loss is named, how
  * long training pauses, what a bad network costs. Every committed step is compared with the
- * undisturbed run's, as in test_sim_whole. WORLDS=n: so many worlds for each row (10). */
-#define MAX_NODES 24
-#include "collective/allreduce_schedule.h"
-#include "tests/cluster_sim/whole_world.h"
+ * undisturbed run's, as in test_sim_whole. WORLDS=n sets the number of runs for each row [10]. */
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { FEW = 8 }; /* workers of a small ring */
-static struct whole world;
-static unsigned n_worlds = 10;
-static long clock_reads[2]; /* of the wall, of the monotonic clock, by workers */
+#include "base/file.h"
+#include "collective/allreduce_schedule.h"
+#include "tests/cluster_sim/cluster.h"
+#include "tests/t.h"
+
+void sim_check(bool ok, const char *what) { CHECK(ok, "%s", what); }
+
+enum { SMALL = 8 }; /* workers; in a ring of at most this many, each names a loss itself */
+static struct reference *ref;
+static struct cluster cluster;
+static unsigned n_runs;
+static long clock_reads[2]; /* by workers, of the wall clock and the monotonic clock */
 static int64_t wall_jump_s;
 
-/* In front of the C library's: workers must not look at the system's clocks, and if they look at
- * the wall it may jump. */
+/* Replaces the C library's function: counts the workers' reads, and makes the wall clock jump. */
 int clock_gettime(clockid_t id, struct timespec *ret) {
     long rc = syscall(SYS_clock_gettime, id, ret);
-    if (world.now) clock_reads[id == CLOCK_REALTIME ? 0 : 1]++;
+    if (cluster.running) clock_reads[id == CLOCK_REALTIME ? 0 : 1]++;
     if (id == CLOCK_REALTIME) ret->tv_sec += wall_jump_s;
     return (int)rc;
 }
 
-static void run_until(struct whole *w, int64_t until_ns) {
-    while (now_of(w) < until_ns && goes_on(w)) turn(w, until_ns);
+static void run_until(struct cluster *c, int64_t until_ns) {
+    while (now_of(c) < until_ns && cluster_runs(c)) cluster_turn(c, until_ns);
 }
-/* n workers, close together in time and space. */
-static struct whole *begin(uint64_t seed, unsigned n) {
-    struct whole *w = &world;
-    whole_init(w, seed, 1);
+static void replace_net(struct cluster *c, uint64_t seed, int64_t min_ns, int64_t max_ns) {
     struct qr_sim_net_options opt = {
-        .seed = mix(seed + 7), .min_delay_ns = 50000, .max_delay_ns = MS(1)};
-    qr_sim_net_free(w->net);
-    w->net = qr_sim_net_new(&opt);
-    w->n = w->n_lives = n;
-    w->offsets = true;
+        .seed = mix(seed), .min_delay_ns = min_ns, .max_delay_ns = max_ns};
+    qr_sim_net_free(c->net);
+    c->net = qr_sim_net_new(&opt);
+}
+/* n workers that start within 50 ms, on a network with delays up to 1 ms. */
+static struct cluster *start_ring(uint64_t seed, unsigned n) {
+    struct cluster *c = &cluster;
+    cluster_init(c, ref, seed, 1, MAX_NODES);
+    replace_net(c, seed + 7, 50000, MS(1));
+    c->n = c->n_starts = n;
+    c->clock_offsets = true;
     for (unsigned i = 0; i < n; i++) {
-        w->node[i].start_ns = 1 + dice_ns(w, 50) * MS(1);
-        w->node[i].micro_batch_ns = MS(4);
+        c->node[i].start_ns = 1 + dice_ns(c, 50) * MS(1);
+        c->node[i].micro_batch_ns = MS(4);
     }
-    return w;
+    return c;
 }
-static void slower_net(struct whole *w, int64_t min_ns, int64_t max_ns) {
-    struct qr_sim_net_options opt = {
-        .seed = mix(w->seed + 9), .min_delay_ns = min_ns, .max_delay_ns = max_ns};
-    qr_sim_net_free(w->net);
-    w->net = qr_sim_net_new(&opt);
-}
-static bool together(const struct whole *w, unsigned n) {
+static bool is_ring(const struct cluster *c, unsigned n) {
     unsigned in = 0;
-    for (unsigned i = 0; i < w->n; i++)
-        in += w->node[i].live && !w->node[i].killed && w->node[i].group && w->node[i].joins &&
-              w->node[i].n_members == n;
+    for (unsigned i = 0; i < c->n; i++)
+        in += c->node[i].live && !c->node[i].killed && c->node[i].group && c->node[i].joins &&
+              c->node[i].n_members == n;
     return in == n;
 }
-static void await_together(struct whole *w, unsigned n, int64_t within_ns) {
-    int64_t until_ns = now_of(w) + within_ns;
-    while (!together(w, n) && now_of(w) < until_ns && goes_on(w)) turn(w, until_ns);
-    if (!together(w, n)) broken(w, &w->node[0], "all come together", "they do not");
+static void await_ring(struct cluster *c, unsigned n, int64_t within_ns) {
+    int64_t until_ns = now_of(c) + within_ns;
+    while (!is_ring(c, n) && now_of(c) < until_ns && cluster_runs(c)) cluster_turn(c, until_ns);
+    if (!is_ring(c, n))
+        cluster_violated(&c->node[0], "these workers form one generation", "they do not");
 }
-static void finish(struct whole *w) {
+static void finish(struct cluster *c) {
     struct qr_buf text = {0};
     struct qr_err err;
-    char path[96];
-    CHECK(w->broken_rules == 0, "seed %llu: %s (%s)", (unsigned long long)w->seed, w->rule,
-          w->detail);
-    snprintf(path, sizeof path, "%s/steps.jsonl", w->dir);
-    if (qr_file_read(path, 1 << 24, &text, &err) == QR_OK)
-        CHECK(text.n <= truth.log.n && memcmp(text.p, truth.log.p, text.n) == 0, "the log");
+    CHECK(c->n_violations == 0, "seed %llu: %s (%s)", (unsigned long long)c->seed, c->rule,
+          c->detail);
+    if (qr_file_read(c->log_path, 1 << 24, &text, &err) == QR_OK)
+        CHECK(text.n <= ref->log.n && memcmp(text.p, ref->log.p, text.n) == 0,
+              "the log differs from the undisturbed run's");
     qr_buf_free(&text);
-    whole_fini(w);
+    cluster_fini(c);
 }
-static void worst(int64_t *at, int64_t ns) {
+static void raise_to(int64_t *at, int64_t ns) {
     if (ns > *at) *at = ns;
+}
+static void lower_to(int64_t *at, int64_t ns) {
+    if (ns < *at) *at = ns;
 }
 static double seconds(int64_t ns) { return (double)ns / 1e9; }
 static void row(const char *what, int64_t worst_ns, double bound_s) {
@@ -82,85 +89,85 @@ static void row(const char *what, int64_t worst_ns, double bound_s) {
 
 enum how { KILLED, STOPPED, CUT_OFF, NO_DATA };
 struct loss {
-    int64_t named_ns, on_ns;
+    int64_t named_ns, step_ns; /* the latest, after the loss */
 };
-static void pass_no_data(struct node *a, struct node *b) {
-    block(a, b, 1, true);
-    block(b, a, 1, true);
+static void block_data(struct node *a, struct node *b) {
+    cluster_block(a, b, 1, true);
+    cluster_block(b, a, 1, true);
 }
-static void lose(struct whole *w, unsigned set, enum how how) {
-    w->victims = set;
-    for (unsigned i = 0; i < w->n; i++) w->node[i].named_ns = w->node[i].reported_ns = 0;
-    for (unsigned i = 0; i < w->n; i++) {
-        struct node *x = &w->node[i];
+static void lose(struct cluster *c, unsigned set, enum how how) {
+    c->victims = set;
+    for (unsigned i = 0; i < c->n; i++) c->node[i].named_ns = c->node[i].reported_ns = 0;
+    for (unsigned i = 0; i < c->n; i++) {
+        struct node *x = &c->node[i];
         if (!(set >> i & 1)) continue;
         x->away = how == KILLED;
-        if (how == KILLED) kill_node(x);
+        if (how == KILLED) cluster_kill(x);
         x->paused = how == STOPPED;
         x->resume_ns = INT64_MAX;
-        for (unsigned k = 0; k < w->n && how == CUT_OFF; k++) cut(x, &w->node[k], true);
-        for (unsigned k = i + 1; k < w->n && how == NO_DATA; k++)
-            if (set >> k & 1) pass_no_data(x, &w->node[k]);
+        for (unsigned k = 0; k < c->n && how == CUT_OFF; k++) cluster_cut(x, &c->node[k], true);
+        for (unsigned k = i + 1; k < c->n && how == NO_DATA; k++)
+            if (set >> k & 1) block_data(x, &c->node[k]);
     }
 }
-/* When this survivor has named a loss; in a large ring the leader names it for all. */
-static int64_t named_ns(const struct whole *w, const struct node *x) {
+/* When this survivor named a loss; 0: not yet. In a large ring the leader names it for all. */
+static int64_t named_ns(const struct cluster *c, const struct node *x) {
     int64_t first_ns = INT64_MAX;
-    if (w->n <= FEW) return x->named_ns;
-    for (unsigned i = 0; i < w->n; i++)
-        if (w->node[i].named_ns) sooner(&first_ns, w->node[i].named_ns);
+    if (c->n <= SMALL) return x->named_ns;
+    for (unsigned i = 0; i < c->n; i++)
+        if (c->node[i].named_ns) lower_to(&first_ns, c->node[i].named_ns);
     return first_ns == INT64_MAX ? 0 : first_ns;
 }
-/* The first step that a survivor tells after a loss was named: those that were under way may pass
- * before. */
-static void time_loss(struct whole *w, struct loss *ret) {
-    int64_t at_ns = now_of(w), first_ns[MAX_NODES] = {0}, until_ns = at_ns + 4 * QR_SECOND;
+/* Times the survivors' first step reports after they named the loss; a reduction in progress may
+ * complete before. */
+static void time_loss(struct cluster *c, struct loss *ret) {
+    int64_t at_ns = now_of(c), first_ns[MAX_NODES] = {0}, until_ns = at_ns + 4 * QR_SECOND;
     bool all = false;
-    while (!all && now_of(w) < until_ns && goes_on(w)) {
-        turn(w, until_ns);
+    while (!all && now_of(c) < until_ns && cluster_runs(c)) {
+        cluster_turn(c, until_ns);
         all = true;
-        for (unsigned i = 0; i < w->n; i++) {
-            const struct node *x = &w->node[i];
-            if (named_ns(w, x) && x->reported_ns > named_ns(w, x) && !first_ns[i])
+        for (unsigned i = 0; i < c->n; i++) {
+            const struct node *x = &c->node[i];
+            if (named_ns(c, x) && x->reported_ns > named_ns(c, x) && !first_ns[i])
                 first_ns[i] = x->reported_ns;
-            all = all && ((w->victims >> i & 1) || first_ns[i]);
+            all = all && ((c->victims >> i & 1) || first_ns[i]);
         }
     }
-    for (unsigned i = 0; i < w->n; i++) {
-        const struct node *x = &w->node[i];
-        if (w->victims >> i & 1) continue;
-        if (!named_ns(w, x) || !first_ns[i])
-            broken(w, x, "a loss is named, and training goes on",
-                   named_ns(w, x) ? "it does not" : "it is not");
-        worst(&ret->named_ns, named_ns(w, x) - at_ns);
-        worst(&ret->on_ns, first_ns[i] - at_ns);
+    for (unsigned i = 0; i < c->n; i++) {
+        const struct node *x = &c->node[i];
+        if (c->victims >> i & 1) continue;
+        if (!named_ns(c, x) || !first_ns[i])
+            cluster_violated(x, "a loss is named, and training continues",
+                             named_ns(c, x) ? "it does not" : "it is not");
+        raise_to(&ret->named_ns, named_ns(c, x) - at_ns);
+        raise_to(&ret->step_ns, first_ns[i] - at_ns);
     }
 }
 static struct loss losses(enum how how, bool many) {
     struct loss l = {0};
-    for (uint64_t seed = 1; seed <= n_worlds; seed++) {
-        struct whole *w = begin(seed, 2 + (unsigned)(seed % 7));
-        await_together(w, w->n, 10 * QR_SECOND);
-        run_until(w, now_of(w) + dice_ns(w, 100) * MS(1));
-        unsigned all = (1u << w->n) - 1,
-                 set = many ? all & ~(1u << dice(w, w->n)) : 1u << dice(w, w->n);
-        lose(w, set, how);
-        time_loss(w, &l);
-        finish(w);
+    for (uint64_t seed = 1; seed <= n_runs; seed++) {
+        struct cluster *c = start_ring(seed, 2 + (unsigned)(seed % 7));
+        await_ring(c, c->n, 10 * QR_SECOND);
+        run_until(c, now_of(c) + dice_ns(c, 100) * MS(1));
+        unsigned all = (1u << c->n) - 1,
+                 set = many ? all & ~(1u << dice(c, c->n)) : 1u << dice(c, c->n);
+        lose(c, set, how);
+        time_loss(c, &l);
+        finish(c);
     }
     return l;
 }
 static void test_losses(void) {
     struct loss killed = losses(KILLED, false), many = losses(KILLED, true),
                 stopped = losses(STOPPED, false), off = losses(CUT_OFF, false);
-    row("1: SIGKILL of one of 2 to 8: next step after", killed.on_ns, 1.0);
-    row("3: SIGKILL of all but one: next step after", many.on_ns, 1.0);
+    row("1: SIGKILL of one of 2 to 8: next step after", killed.step_ns, 1.0);
+    row("3: SIGKILL of all but one: next step after", many.step_ns, 1.0);
     row("5: SIGSTOP: named after", stopped.named_ns, 1.5);
-    row("5: SIGSTOP: next step after", stopped.on_ns, 2.0);
+    row("5: SIGSTOP: next step after", stopped.step_ns, 2.0);
     row("9: cut off both ways: named after", off.named_ns, 1.5);
-    row("9: cut off both ways: next step after", off.on_ns, 2.0);
+    row("9: cut off both ways: next step after", off.step_ns, 2.0);
 }
-/* Most pairs send each other heartbeats less often than the leader does. */
+/* Most pairs exchange heartbeats less often than the leader sends them. */
 static void test_large_ring(void) {
     static const struct {
         unsigned set;
@@ -178,60 +185,60 @@ static void test_large_ring(void) {
     int64_t named_ns = 0;
     for (size_t k = 0; k < COUNT(rows); k++) {
         struct loss l = {0};
-        for (uint64_t seed = 1; seed <= n_worlds / 4 + 1; seed++) {
-            struct whole *w = begin(seed, MAX_NODES);
-            await_together(w, w->n, 10 * QR_SECOND);
-            run_until(w, now_of(w) + dice_ns(w, 3 * QR_SECOND));
-            lose(w, rows[k].set, rows[k].how);
-            time_loss(w, &l);
-            finish(w);
+        for (uint64_t seed = 1; seed <= n_runs / 4 + 1; seed++) {
+            struct cluster *c = start_ring(seed, MAX_NODES);
+            await_ring(c, c->n, 10 * QR_SECOND);
+            run_until(c, now_of(c) + dice_ns(c, 3 * QR_SECOND));
+            lose(c, rows[k].set, rows[k].how);
+            time_loss(c, &l);
+            finish(c);
         }
-        row(rows[k].what, l.on_ns, rows[k].bound_s);
+        row(rows[k].what, l.step_ns, rows[k].bound_s);
         if (rows[k].how == NO_DATA)
             row("9: no data between two of 24: named after", l.named_ns, 2.0);
-        else worst(&named_ns, l.named_ns);
+        else raise_to(&named_ns, l.named_ns);
     }
     row("another loss of 24 is named after", named_ns, 1.5);
 }
-/* Training needs no data between two that are no neighbours: the generation stays. */
+/* Training needs no data between two members that are no neighbours: the generation stays. */
 static void test_unused_streams(void) {
     unsigned changes = 0;
-    for (uint64_t seed = 1; seed <= n_worlds / 4 + 1; seed++) {
-        struct whole *w = begin(seed, MAX_NODES);
-        await_together(w, w->n, 10 * QR_SECOND);
-        unsigned joins = w->n_joins;
-        CHECK(!qr_schedule_pairs(w->n, 5, 14));
-        pass_no_data(&w->node[5], &w->node[14]);
-        run_until(w, now_of(w) + 10 * QR_SECOND);
-        changes += w->n_joins - joins;
-        finish(w);
+    for (uint64_t seed = 1; seed <= n_runs / 4 + 1; seed++) {
+        struct cluster *c = start_ring(seed, MAX_NODES);
+        await_ring(c, c->n, 10 * QR_SECOND);
+        unsigned joins = c->n_joins;
+        CHECK(!qr_schedule_pairs(c->n, 5, 14));
+        block_data(&c->node[5], &c->node[14]);
+        run_until(c, now_of(c) + 10 * QR_SECOND);
+        changes += c->n_joins - joins;
+        finish(c);
     }
     printf("ROW 9: no data between two of 24 that are no neighbours, 10 s: generations changed: %u "
            "(bound 0)\n",
            changes);
     CHECK(changes == 0);
 }
-/* Stopped for 0.2 s: nobody notices. For longer: it comes back as who it was. */
+/* A worker stopped for 0.2 s remains a member; after a longer time it rejoins. */
 static void test_stops(void) {
     static const int64_t stop_ns[] = {MS(200), 2 * QR_SECOND, 60 * QR_SECOND};
     for (size_t k = 0; k < COUNT(stop_ns); k++) {
         unsigned changes = 0;
         int64_t back_ns = 0;
-        for (uint64_t seed = 1; seed <= n_worlds; seed++) {
-            struct whole *w = begin(seed, 4);
-            await_together(w, w->n, 10 * QR_SECOND);
-            run_until(w, now_of(w) + dice_ns(w, 100) * MS(1));
-            unsigned joins = w->n_joins;
-            struct node *x = &w->node[dice(w, w->n)];
+        for (uint64_t seed = 1; seed <= n_runs; seed++) {
+            struct cluster *c = start_ring(seed, 4);
+            await_ring(c, c->n, 10 * QR_SECOND);
+            run_until(c, now_of(c) + dice_ns(c, 100) * MS(1));
+            unsigned joins = c->n_joins;
+            struct node *x = &c->node[dice(c, c->n)];
             x->paused = true;
-            x->resume_ns = now_of(w) + stop_ns[k];
-            run_until(w, x->resume_ns);
-            int64_t at_ns = now_of(w);
-            if (k > 0) await_together(w, w->n, 40 * QR_SECOND);
-            worst(&back_ns, now_of(w) - at_ns);
-            run_until(w, now_of(w) + 2 * QR_SECOND);
-            changes += k == 0 ? w->n_joins - joins : 0;
-            finish(w);
+            x->resume_ns = now_of(c) + stop_ns[k];
+            run_until(c, x->resume_ns);
+            int64_t at_ns = now_of(c);
+            if (k > 0) await_ring(c, c->n, 40 * QR_SECOND);
+            raise_to(&back_ns, now_of(c) - at_ns);
+            run_until(c, now_of(c) + 2 * QR_SECOND);
+            changes += k == 0 ? c->n_joins - joins : 0;
+            finish(c);
         }
         if (k == 0) {
             printf("ROW 5: SIGSTOP of 0.2 s: generations changed: %u (bound 0)\n", changes);
@@ -241,57 +248,57 @@ static void test_stops(void) {
                    (long long)(stop_ns[k] / QR_SECOND), seconds(back_ns));
     }
 }
-/* What a sends does not reach b: one of the two is out. */
+/* Messages of a do not reach b: one of the two must be removed. */
 static void test_one_way(void) {
-    int64_t named_ns = 0, on_ns = 0;
-    for (uint64_t seed = 1; seed <= n_worlds; seed++) {
-        struct whole *w = begin(seed, 3 + (unsigned)(seed % 4));
-        await_together(w, w->n, 10 * QR_SECOND);
-        struct node *a = &w->node[dice(w, w->n)],
-                    *b = &w->node[(a->index + 1 + dice(w, w->n - 1)) % w->n];
-        w->victims = 1u << a->index | 1u << b->index;
-        int64_t at_ns = now_of(w), first_ns = INT64_MAX;
-        for (int k = 0; k < 2; k++) block(a, b, k, true);
-        await_together(w, w->n - 1, 4 * QR_SECOND);
-        for (unsigned i = 0; i < w->n; i++)
-            if (w->node[i].named_ns) sooner(&first_ns, w->node[i].named_ns);
-        worst(&named_ns, first_ns - at_ns);
-        uint64_t told = w->n_reported + 1;
-        while (w->n_reported < told && now_of(w) < at_ns + 4 * QR_SECOND && goes_on(w))
-            turn(w, at_ns + 4 * QR_SECOND);
-        worst(&on_ns, now_of(w) - at_ns);
-        finish(w);
+    int64_t named_ns = 0, step_ns = 0;
+    for (uint64_t seed = 1; seed <= n_runs; seed++) {
+        struct cluster *c = start_ring(seed, 3 + (unsigned)(seed % 4));
+        await_ring(c, c->n, 10 * QR_SECOND);
+        struct node *a = &c->node[dice(c, c->n)],
+                    *b = &c->node[(a->index + 1 + dice(c, c->n - 1)) % c->n];
+        c->victims = 1u << a->index | 1u << b->index;
+        int64_t at_ns = now_of(c), first_ns = INT64_MAX;
+        for (int k = 0; k < 2; k++) cluster_block(a, b, k, true);
+        await_ring(c, c->n - 1, 4 * QR_SECOND);
+        for (unsigned i = 0; i < c->n; i++)
+            if (c->node[i].named_ns) lower_to(&first_ns, c->node[i].named_ns);
+        raise_to(&named_ns, first_ns - at_ns);
+        uint64_t reported = c->n_reported + 1;
+        while (c->n_reported < reported && now_of(c) < at_ns + 4 * QR_SECOND && cluster_runs(c))
+            cluster_turn(c, at_ns + 4 * QR_SECOND);
+        raise_to(&step_ns, now_of(c) - at_ns);
+        finish(c);
     }
     row("9: one-way partition: named after", named_ns, 1.5);
-    row("9: one-way partition: next step after", on_ns, 2.0);
+    row("9: one-way partition: next step after", step_ns, 2.0);
 }
 
-/* ---- halves ---- */
+/* ---- partitions ---- */
 
 static void test_halves(void) {
     int64_t merged_ns = 0;
     unsigned both = 0;
-    for (uint64_t seed = 1; seed <= n_worlds; seed++) {
-        struct whole *w = begin(seed, 2 + 2 * (unsigned)(seed % 4));
-        w->store = (struct store){.on = true, .cloud = seed % 2};
-        w->every_steps = 1;
-        await_together(w, w->n, 10 * QR_SECOND);
-        unsigned set = (1u << w->n / 2) - 1;
-        halve(w, set, true);
-        run_until(w, now_of(w) + 4 * QR_SECOND);
-        uint64_t lead[2] = {0};
-        for (unsigned i = 0; i < w->n; i++)
-            if (now_of(w) - w->node[i].reported_ns < QR_SECOND) lead[set >> i & 1]++;
-        both += lead[0] && lead[1];
-        halve(w, set, false);
-        int64_t at_ns = now_of(w);
-        await_together(w, w->n, 10 * QR_SECOND);
-        worst(&merged_ns, now_of(w) - at_ns);
-        run_until(w, now_of(w) + QR_SECOND);
-        CHECK(w->store.n_saves > 0);
-        finish(w);
+    for (uint64_t seed = 1; seed <= n_runs; seed++) {
+        struct cluster *c = start_ring(seed, 2 + 2 * (unsigned)(seed % 4));
+        c->store = (struct store){.on = true, .bucket = seed % 2};
+        c->every_steps = 1;
+        await_ring(c, c->n, 10 * QR_SECOND);
+        unsigned set = (1u << c->n / 2) - 1;
+        cluster_partition(c, set, true);
+        run_until(c, now_of(c) + 4 * QR_SECOND);
+        uint64_t reporting[2] = {0};
+        for (unsigned i = 0; i < c->n; i++)
+            if (now_of(c) - c->node[i].reported_ns < QR_SECOND) reporting[set >> i & 1]++;
+        both += reporting[0] && reporting[1];
+        cluster_partition(c, set, false);
+        int64_t at_ns = now_of(c);
+        await_ring(c, c->n, 10 * QR_SECOND);
+        raise_to(&merged_ns, now_of(c) - at_ns);
+        run_until(c, now_of(c) + QR_SECOND);
+        CHECK(c->store.n_saves > 0);
+        finish(c);
     }
-    CHECK(both == n_worlds, "both halves trained in %u of %u worlds", both, n_worlds);
+    CHECK(both == n_runs, "both halves trained in %u of %u runs", both, n_runs);
     row("8: half/half partition, both train, one store: LATEST never went back; merged after",
         merged_ns, 2.0);
 }
@@ -299,17 +306,17 @@ static void test_halves(void) {
 /* ---- bad networks ---- */
 
 static uint64_t flapping(uint64_t seed, bool flaps) {
-    struct whole *w = begin(seed, 4);
-    for (unsigned i = 0; i < w->n; i++) w->node[i].micro_batch_ns = MS(40);
-    await_together(w, w->n, 10 * QR_SECOND);
-    uint64_t told = w->n_reported;
-    for (int k = 0; k < 600 && goes_on(w); k++) {
-        if (flaps) cut(&w->node[0], &w->node[1], k % 2); /* a star's middle is one of them */
-        run_until(w, now_of(w) + MS(500));
+    struct cluster *c = start_ring(seed, 4);
+    for (unsigned i = 0; i < c->n; i++) c->node[i].micro_batch_ns = MS(40);
+    await_ring(c, c->n, 10 * QR_SECOND);
+    uint64_t reported = c->n_reported;
+    for (int k = 0; k < 600 && cluster_runs(c); k++) {
+        if (flaps) cluster_cut(&c->node[0], &c->node[1], k % 2); /* one is a star's hub */
+        run_until(c, now_of(c) + MS(500));
     }
-    told = w->n_reported - told;
-    finish(w);
-    return told;
+    reported = c->n_reported - reported;
+    finish(c);
+    return reported;
 }
 static void test_flapping(void) {
     uint64_t clean = flapping(1, false), with = flapping(1, true);
@@ -322,104 +329,105 @@ static void test_loss(void) {
     static const unsigned lose[] = {10, 50, 200}; /* of 1000 packets */
     for (size_t k = 0; k < COUNT(lose); k++) {
         unsigned changes = 0, minutes = 0;
-        uint64_t told = 0;
-        for (uint64_t seed = 1; seed <= n_worlds / 4 + 1; seed++) {
-            struct whole *w = begin(seed, 4);
-            slower_net(w, MS(30), MS(70));
-            await_together(w, w->n, 10 * QR_SECOND);
-            unsigned joins = w->n_joins;
-            for (unsigned i = 0; i < w->n; i++) /* at both ends */
+        uint64_t reported = 0;
+        for (uint64_t seed = 1; seed <= n_runs / 4 + 1; seed++) {
+            struct cluster *c = start_ring(seed, 4);
+            replace_net(c, seed + 9, MS(30), MS(70));
+            await_ring(c, c->n, 10 * QR_SECOND);
+            unsigned joins = c->n_joins;
+            for (unsigned i = 0; i < c->n; i++) /* half at each end */
                 for (int link = 0; link < 2; link++)
-                    qr_sim_net_lossy(w->net, site_of(&w->node[i], link), lose[k] / 2);
-            uint64_t before = w->n_reported;
-            run_until(w, now_of(w) + 60 * QR_SECOND);
-            changes += w->n_joins - joins;
-            told += w->n_reported - before;
+                    qr_sim_net_lossy(c->net, cluster_site(&c->node[i], link), lose[k] / 2);
+            uint64_t before = c->n_reported;
+            run_until(c, now_of(c) + 60 * QR_SECOND);
+            changes += c->n_joins - joins;
+            reported += c->n_reported - before;
             minutes++;
-            finish(w);
+            finish(c);
         }
         printf("ROW 11: %.0f %% of packets lost, delay 50 +- 20 ms, %u min of 4 workers: %u times "
                "in another generation%s, %llu steps\n",
                lose[k] / 10.0, minutes, changes, lose[k] <= 50 ? " (bound 0)" : "",
-               (unsigned long long)told);
+               (unsigned long long)reported);
         CHECK(lose[k] > 50 || changes == 0);
     }
 }
-/* Ends the world when all have trained together for so long. */
-static void count_changes(struct whole *w, int64_t together_ns, int64_t ns, unsigned *changes,
-                          uint64_t *told) {
-    await_together(w, w->n, together_ns);
-    unsigned joins = w->n_joins;
-    uint64_t before = w->n_reported;
-    run_until(w, now_of(w) + ns);
-    *changes += w->n_joins - joins;
-    *told += w->n_reported - before;
-    finish(w);
+/* Counts generation changes and step reports in the time ns after all workers have formed one
+ * generation; ends the run. */
+static void count_changes(struct cluster *c, int64_t within_ns, int64_t ns, unsigned *changes,
+                          uint64_t *reported) {
+    await_ring(c, c->n, within_ns);
+    unsigned joins = c->n_joins;
+    uint64_t before = c->n_reported;
+    run_until(c, now_of(c) + ns);
+    *changes += c->n_joins - joins;
+    *reported += c->n_reported - before;
+    finish(c);
 }
-static void test_thin_line(void) {
+static void test_slow_line(void) {
     unsigned changes = 0;
-    uint64_t told = 0;
-    for (uint64_t seed = 1; seed <= n_worlds / 4 + 1; seed++) {
-        struct whole *w = begin(seed, 4);
-        qr_sim_net_rate(w->net, site_of(&w->node[dice(w, w->n)], 0), 125000);
-        count_changes(w, 10 * QR_SECOND, 60 * QR_SECOND, &changes, &told);
+    uint64_t reported = 0;
+    for (uint64_t seed = 1; seed <= n_runs / 4 + 1; seed++) {
+        struct cluster *c = start_ring(seed, 4);
+        qr_sim_net_rate(c->net, cluster_site(&c->node[dice(c, c->n)], 0), 125000);
+        count_changes(c, 10 * QR_SECOND, 60 * QR_SECOND, &changes, &reported);
     }
     printf("ROW 13: one worker with 1 Mbit/s, %u min: ejections and timeouts: %u (bound 0), %llu "
            "steps\n",
-           n_worlds / 4 + 1, changes, (unsigned long long)told);
-    CHECK(changes == 0 && told > 0);
+           n_runs / 4 + 1, changes, (unsigned long long)reported);
+    CHECK(changes == 0 && reported > 0);
 }
 
-/* ---- coming and going ---- */
+/* ---- new and leaving workers ---- */
 
 static void test_late_starts(void) {
     int64_t ring_ns = 0;
-    for (uint64_t seed = 1; seed <= n_worlds; seed++) {
-        struct whole *w = begin(seed, 2 + (unsigned)(seed % 7));
+    for (uint64_t seed = 1; seed <= n_runs; seed++) {
+        struct cluster *c = start_ring(seed, 2 + (unsigned)(seed % 7));
         int64_t last_ns = 0;
-        w->form_ns = 600 * QR_SECOND;
-        for (unsigned i = 0; i < w->n; i++) {
-            w->node[i].start_ns = 1 + dice_ns(w, 300 * QR_SECOND);
-            worst(&last_ns, w->node[i].start_ns);
+        c->form_timeout_ns = 600 * QR_SECOND;
+        for (unsigned i = 0; i < c->n; i++) {
+            c->node[i].start_ns = 1 + dice_ns(c, 300 * QR_SECOND);
+            raise_to(&last_ns, c->node[i].start_ns);
         }
-        run_until(w, last_ns);
-        await_together(w, w->n, 10 * QR_SECOND);
-        worst(&ring_ns, now_of(w) - last_ns);
-        finish(w);
+        run_until(c, last_ns);
+        await_ring(c, c->n, 10 * QR_SECOND);
+        raise_to(&ring_ns, now_of(c) - last_ns);
+        finish(c);
     }
     row("16: pods start up to 5 min apart: ring after the last arrival in", ring_ns, 1.0);
 }
-static void scale(struct whole *w, unsigned from, unsigned to) {
-    w->top_ns = now_of(w);
-    w->longest_ns = 0;
+static void scale(struct cluster *c, unsigned from, unsigned to) {
+    c->newest_ns = now_of(c);
+    c->pause_ns = 0;
     for (unsigned i = from; i < to; i++) { /* new pods */
-        w->node[i].away = w->node[i].finished = false;
-        w->node[i].start_ns = now_of(w) + 1 + dice_ns(w, MS(300));
+        c->node[i].away = c->node[i].finished = false;
+        c->node[i].start_ns = now_of(c) + 1 + dice_ns(c, MS(300));
     }
-    for (unsigned i = to; i < from; i++) { /* the highest index goes first, all within a moment */
-        w->node[i].away = true;
-        ask_to_leave(&w->node[i]);
+    for (unsigned i = to; i < from; i++) { /* the highest indices leave, at once */
+        c->node[i].away = true;
+        cluster_terminate(&c->node[i]);
     }
-    run_until(w, now_of(w) + QR_SECOND);
-    await_together(w, to, 40 * QR_SECOND);
-    run_until(w, now_of(w) + QR_SECOND);
+    run_until(c, now_of(c) + QR_SECOND);
+    await_ring(c, to, 40 * QR_SECOND);
+    run_until(c, now_of(c) + QR_SECOND);
 }
 static void test_scaling(void) {
     static const unsigned sizes[] = {2, 8, 3, 1, 5};
     int64_t pause_ns[COUNT(sizes)] = {0};
-    for (uint64_t seed = 1; seed <= n_worlds; seed++) {
-        struct whole *w = begin(seed, FEW);
-        w->store = (struct store){.on = true, .cloud = seed % 2};
-        w->every_steps = 10;
-        w->form_ns = QR_SECOND;
-        for (unsigned i = sizes[0]; i < w->n; i++) w->node[i].start_ns = 0;
-        await_together(w, sizes[0], 10 * QR_SECOND);
-        run_until(w, now_of(w) + QR_SECOND);
+    for (uint64_t seed = 1; seed <= n_runs; seed++) {
+        struct cluster *c = start_ring(seed, SMALL);
+        c->store = (struct store){.on = true, .bucket = seed % 2};
+        c->every_steps = 10;
+        c->form_timeout_ns = QR_SECOND;
+        for (unsigned i = sizes[0]; i < c->n; i++) c->node[i].start_ns = 0;
+        await_ring(c, sizes[0], 10 * QR_SECOND);
+        run_until(c, now_of(c) + QR_SECOND);
         for (size_t k = 1; k < COUNT(sizes); k++) {
-            scale(w, sizes[k - 1], sizes[k]);
-            worst(&pause_ns[k], w->longest_ns);
+            scale(c, sizes[k - 1], sizes[k]);
+            raise_to(&pause_ns[k], c->pause_ns);
         }
-        finish(w);
+        finish(c);
     }
     for (size_t k = 1; k < COUNT(sizes); k++) {
         char what[80];
@@ -433,70 +441,68 @@ static void test_scaling(void) {
 
 static void test_clock_jumps(void) {
     unsigned changes = 0;
-    for (uint64_t seed = 1; seed <= n_worlds / 2 + 1; seed++) {
-        uint64_t print[2];
+    for (uint64_t seed = 1; seed <= n_runs / 2 + 1; seed++) {
+        uint64_t schedule[2];
         for (int jumps = 0; jumps < 2; jumps++) {
-            struct whole *w = begin(seed, 4);
-            w->store = (struct store){.on = true};
-            w->every_steps = 1;
-            await_together(w, w->n, 10 * QR_SECOND);
-            unsigned joins = w->n_joins;
+            struct cluster *c = start_ring(seed, 4);
+            c->store = (struct store){.on = true};
+            c->every_steps = 1;
+            await_ring(c, c->n, 10 * QR_SECOND);
+            unsigned joins = c->n_joins;
             for (int k = 0; k < 10; k++) {
                 wall_jump_s = jumps ? k % 2 ? 3600 : -3600 : 0;
-                run_until(w, now_of(w) + MS(200));
+                run_until(c, now_of(c) + MS(200));
             }
             wall_jump_s = 0;
-            changes += w->n_joins - joins;
-            print[jumps] = w->print;
-            finish(w);
+            changes += c->n_joins - joins;
+            schedule[jumps] = c->schedule;
+            finish(c);
         }
-        CHECK(print[0] == print[1], "seed %llu: what happens depends on the wall clock",
+        CHECK(schedule[0] == schedule[1], "seed %llu: the run depends on the wall clock",
               (unsigned long long)seed);
     }
     printf("ROW 20: wall clock jumps of +-1 h: ejections: %u (bound 0), every run the same as "
-           "without jumps; workers looked at the wall %ld times (a metric), at "
+           "without jumps; workers read the wall clock %ld times (a metric), "
            "the system's monotonic clock %ld times (bound 0)\n",
            changes, clock_reads[0], clock_reads[1]);
     CHECK(changes == 0 && clock_reads[1] == 0);
 }
 static void test_busy_machine(void) {
     unsigned changes = 0;
-    uint64_t told = 0;
+    uint64_t reported = 0;
     for (uint64_t seed = 1; seed <= 2; seed++) {
-        struct whole *w = begin(seed, 4);
-        w->late_ns = MS(200);
-        for (unsigned i = 0; i < w->n; i++) w->node[i].micro_batch_ns = MS(30);
-        count_changes(w, 20 * QR_SECOND, 600 * QR_SECOND, &changes, &told);
+        struct cluster *c = start_ring(seed, 4);
+        c->late_ns = MS(200);
+        for (unsigned i = 0; i < c->n; i++) c->node[i].micro_batch_ns = MS(30);
+        count_changes(c, 20 * QR_SECOND, 600 * QR_SECOND, &changes, &reported);
     }
-    printf("ROW 38: every thread up to 200 ms late each time it should run, 20 min: ejections: %u "
+    printf("ROW 38: every thread up to 200 ms late each time it may run, 20 min: ejections: %u "
            "(bound 0), %llu steps\n",
-           changes, (unsigned long long)told);
-    CHECK(changes == 0 && told > 0);
+           changes, (unsigned long long)reported);
+    CHECK(changes == 0 && reported > 0);
 }
-/* Too slow a machine from the start, for 20 s: nobody leaves, and when there is processor again the
- * ring is whole soon. */
+/* A machine that is too slow for the first 20 s: then all workers soon form one generation. */
 static void test_starved_machine(unsigned n) {
     char what[80];
     int64_t worst_ns = 0;
-    for (uint64_t seed = 1; seed <= n_worlds; seed++) {
-        struct whole *w = begin(seed, n);
-        w->late_ns = MS(1500);
-        run_until(w, now_of(w) + 20 * QR_SECOND);
-        w->late_ns = 0;
-        int64_t at_ns = now_of(w);
-        await_together(w, w->n, 20 * QR_SECOND);
-        worst(&worst_ns, now_of(w) - at_ns);
-        finish(w);
+    for (uint64_t seed = 1; seed <= n_runs; seed++) {
+        struct cluster *c = start_ring(seed, n);
+        c->late_ns = MS(1500);
+        run_until(c, now_of(c) + 20 * QR_SECOND);
+        c->late_ns = 0;
+        int64_t at_ns = now_of(c);
+        await_ring(c, c->n, 20 * QR_SECOND);
+        raise_to(&worst_ns, now_of(c) - at_ns);
+        finish(c);
     }
-    snprintf(what, sizeof what, "38: every thread up to 1.5 s late for 20 s, %u are whole after",
-             n);
+    snprintf(what, sizeof what,
+             "38: every thread up to 1.5 s late for 20 s, ring of all %u workers after", n);
     row(what, worst_ns, 5);
 }
 
 int main(void) {
-    const char *worlds = getenv("WORLDS");
-    if (worlds) n_worlds = (unsigned)strtoul(worlds, NULL, 10);
-    find_truth(1500);
+    n_runs = (unsigned)number_from_env("WORLDS", 10);
+    ref = reference_new(1500);
     test_losses();
     test_large_ring();
     test_unused_streams();
@@ -505,13 +511,13 @@ int main(void) {
     test_halves();
     test_flapping();
     test_loss();
-    test_thin_line();
+    test_slow_line();
     test_late_starts();
     test_scaling();
     test_clock_jumps();
     test_busy_machine();
-    test_starved_machine(FEW);
+    test_starved_machine(SMALL);
     test_starved_machine(MAX_NODES);
-    free_truth();
+    reference_free(ref);
     return t_end();
 }
