@@ -273,7 +273,7 @@ static void in_parallel(unsigned jobs, void (*f)(unsigned job, unsigned jobs)) {
         CHECK(child[job] >= 0);
         if (child[job] != 0) continue;
         f(job, jobs);
-        _exit(0);
+        _exit(t_failed > 0);
     }
     for (unsigned job = 0; job < jobs; job++) {
         int status = 0;
