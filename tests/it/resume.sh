@@ -269,15 +269,15 @@ as_undisturbed "$d" "leader killed, then all"
 # Two pods without shared storage: the leader has checkpoints, the other fetches the state from it.
 unshared() { ring 2 "$work/unshared@.log" "$work/job.json" --out "$work/unshared@" --min-workers 2 $often; }
 unshared
-until_lines "$work/apart0" 900
+until_lines "$work/unshared0" 900
 # shellcheck disable=SC2086
 kill -9 $pids; wait $pids 2>/dev/null
-check "unshared: one of them has checkpoints" test -s "$work/apart0/checkpoints/LATEST" -a ! -e "$work/apart1/checkpoints/LATEST"
+check "unshared: one of them has checkpoints" test -s "$work/unshared0/checkpoints/LATEST" -a ! -e "$work/unshared1/checkpoints/LATEST"
 unshared
 wait_ring
 check "unshared: exit codes 0 0, not$codes" test "$codes" = " 0 0"
-check "unshared: the other fetches the state" grep -q "fetched the state of step" "$work/apart1.log"
-as_undisturbed "$work/apart0" "unshared"
+check "unshared: the other fetches the state" grep -q "fetched the state of step" "$work/unshared1.log"
+as_undisturbed "$work/unshared0" "unshared"
 
 # A bucket that starts to reject writes: all workers end with the same permanent code and name it.
 ring 3 "$work/late@.log" "$work/job.json" --epochs 1000000 --out "$work/late" --checkpoints gs://late-b/ck $often
