@@ -69,9 +69,9 @@ $(if $(stale),$(shell rm -f $(stale)))
 progs    := $(patsubst cmd/%/main.c,$(BIN)/%,$(wildcard cmd/*/main.c))
 test_c   := $(wildcard tests/unit/test_*.c tests/conform/test_*.c tests/cluster_sim/test_*.c)
 tests    := $(test_c:%.c=$(B)/%)
-ref_o    := $(patsubst %.c,$(B)/%.o,$(wildcard tests/ref/*.c))
-doubles  := $(patsubst %.c,$(B)/%.o,$(wildcard tests/support/*.c))
 sim_c    := $(filter-out tests/cluster_sim/test_%,$(wildcard tests/cluster_sim/*.c))
+helpers  := $(filter-out $(test_c),$(wildcard tests/*.c tests/conform/*.c tests/fake/*.c tests/ref/*.c tests/support/*.c))
+support  := $(B)/tests/libsupport.a
 benches  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
 besides  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/peers/gradient.c))
 counted  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/instructions.c))
@@ -340,7 +340,10 @@ $(B)/gen/builtin_job.h: deploy/jobs/qcnn.json
 	@mkdir -p $(@D)
 	$(Q)$(call bytes,qr_builtin_job) < $< > $@
 
+# An archive, so that a test program links only the helpers that it uses.
 $(libqring): $(lib_o)
+$(support): $(helpers:%.c=$(B)/%.o)
+$(libqring) $(support):
 	$(Q)rm -f $@ && $(AR) rcsD $@ $^
 
 # The C interface: lib/api or lib/api_train, and what each uses of the archive and of other libraries. The engine needs cJSON alone.
@@ -369,12 +372,9 @@ $(progs): $(BIN)/%: $$(call objs,cmd/$$*) $(libqring)
 	$(if $(Q),@echo "  LD    $@")
 	$(Q)$(link)
 
-$(tests): %: %.o $$(if $$(findstring /cluster_sim/,$$@),$(sim_c:%.c=$(B)/%.o)) $(ref_o) $(doubles) $(libqring)
+$(tests) $(benches) $(counted) $(besides) $(proxy): %: %.o $$(if $$(findstring /cluster_sim/,$$@),$(sim_c:%.c=$(B)/%.o)) $(support) $(libqring)
 	$(Q)$(link)
-$(benches) $(counted) $(besides) $(proxy): %: %.o $(ref_o) $(libqring)
-	$(Q)$(link)
-	$(Q)$(link)
-$(replays): %.replay: %.o $(B)/tests/fuzz/replay.o $(libqring)
+$(replays): %.replay: %.o $(B)/tests/fuzz/replay.o $(support) $(libqring)
 	$(Q)$(link)
 $(fuzzers): %: %.o $(libqring)
 	$(Q)$(CC) -fsanitize=fuzzer,address $^ $(libs) -o $@
@@ -395,7 +395,7 @@ $(B)/share/.made: $(progs) $(wildcard cmd/share/*) lib/api/qring.h deploy/jobs/j
 	$(Q)cmd/share/make "$(if $(CROSS),qemu-aarch64 -L $(sysroot) )$(BIN)" $(@D) && touch $@
 
 ## make compile_commands.json  compile database of the present flags, for editors and analyzers
-database := $(lib_c) $(wildcard cmd/*/*.c tests/ref/*.c tests/support/*.c) $(sim_c) $(test_c) $(patsubst $(B)/%,%.c,$(benches) $(counted) $(besides) $(fuzzers) $(proxy)) tests/fuzz/replay.c
+database := $(lib_c) $(wildcard cmd/*/*.c) $(helpers) $(sim_c) $(test_c) $(patsubst $(B)/%,%.c,$(benches) $(counted) $(besides) $(fuzzers) $(proxy)) tests/fuzz/replay.c
 quoted    = "$(subst ",\",$(subst \,\\,$1))"
 comma    := ,
 define entry

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Atomic long t_passed, t_failed, t_skipped; /* threads may check too */
+extern _Atomic long t_passed, t_failed, t_skipped; /* threads may check too */
 
 #define CHECK(c, ...)                                                                              \
     do {                                                                                           \
@@ -33,23 +33,14 @@ static _Atomic long t_passed, t_failed, t_skipped; /* threads may check too */
 
 /* Prints a time and compares it with bound_ns if QR_BOUNDS is set (make faults, on an idle
  * machine), else with most_ns, because other programs run too. */
-static inline bool t_in_time(const char *what, int64_t took_ns, int64_t bound_ns, int64_t most_ns) {
-    printf("%s: %lld ms (bound %lld ms)\n", what, (long long)(took_ns / 1000000),
-           (long long)(bound_ns / 1000000));
-    return took_ns < (getenv("QR_BOUNDS") ? bound_ns : most_ns);
-}
+bool t_in_time(const char *what, int64_t took_ns, int64_t bound_ns, int64_t most_ns);
 #define T_MINUTE INT64_C(60000000000)
 
-/* The largest circuit to test; QR_QUBITS limits it under emulation, a hundred times slower. */
-static inline unsigned t_qubits(void) {
-    const char *most = getenv("QR_QUBITS");
-    if (most) SKIP("circuits of more than %s qubits: QR_QUBITS says so", most);
-    return most ? (unsigned)strtoul(most, NULL, 10) : 64;
-}
+/* The number of qubits of the largest circuit to test: 64, or QR_QUBITS, which emulated runs set
+ * because they are a hundred times slower. */
+unsigned t_qubits(void);
 
-static inline int t_end(void) {
-    printf("%ld passed, %ld failed, %ld skipped\n", t_passed, t_failed, t_skipped);
-    return t_failed ? 1 : 0;
-}
+/* Prints the last line. Returns the exit status. */
+int t_end(void);
 
 #endif
