@@ -1,6 +1,6 @@
 /* Whole workers are killed, leave and join while they train: the digest and steps.jsonl are those
  * of one undisturbed worker. */
-#include "tests/ring_undisturbed.h"
+#include "tests/support/ring.h"
 
 #include "base/counter.h"
 
@@ -11,6 +11,7 @@
     RING_JOB("\"epochs\":" #epochs                                                                 \
              ",\"batch_size\":9,\"metrics\":[\"accuracy\"],\"optimizer\":{" optimizer "}")
 static const char *job = JOB(6, ADAM);
+static struct ring_reference reference; /* of job */
 
 #define TURN(gate, name, qubit)                                                                    \
     "{\"gate\":\"" gate "\",\"qubits\":[" qubit "],\"angle\":{\"parameter\":\"" name "\"}},"
@@ -36,7 +37,7 @@ static void test_undisturbed(void) {
         struct ring r;
         ring_init(&r, job, n);
         ring_run(&r);
-        check_ring(&r, "undisturbed");
+        ring_check(&r, &reference, "undisturbed");
         CHECK(atomic_load(&r.n_wrote) == 1);
         ring_fini(&r);
     }
@@ -55,7 +56,7 @@ static void test_killed_anywhere(void) {
         snprintf(what, sizeof what, "worker %u of %u killed at operation %ld", member, r.n,
                  r.worker[member].fuse);
         ring_run(&r);
-        check_ring(&r, what);
+        ring_check(&r, &reference, what);
         ring_fini(&r);
     }
 }
@@ -95,7 +96,7 @@ static void test_killed_at(void) {
             snprintf(what, sizeof what, "worker %u killed when %s", member, event_names[e]);
             ring_run(&r);
             CHECK(atomic_load(&plan.over), "%s: never happened", what);
-            check_ring(&r, what);
+            ring_check(&r, &reference, what);
             ring_fini(&r);
         }
 }
@@ -111,8 +112,8 @@ static void test_leaves(void) {
         ring_run(&r);
         CHECK(r.worker[member].code == QR_CANCELLED, "worker %u: %s", member,
               r.worker[member].err.msg);
-        atomic_store(&r.worker[member].killed, true); /* excluded from check_ring */
-        check_ring(&r, "one leaves");
+        atomic_store(&r.worker[member].killed, true); /* excluded from ring_check */
+        ring_check(&r, &reference, "one leaves");
         ring_fini(&r);
     }
 }
@@ -153,15 +154,15 @@ static void test_leaves_in_a_step(void) {
         micro_batches = qr_counter_value(QR_MICRO_BATCHES) - micro_batches;
         snprintf(what, sizeof what, "workers %u and %u of %u leave in a step%s", d.member, d.also,
                  r.n, d.in_flight_ns ? ", with a long micro-batch in flight" : "");
-        CHECK(micro_batches > n_micro_batches,
+        CHECK(micro_batches > reference.n_micro_batches,
               "%s: %lld micro-batches were computed, not over %lld", what, (long long)micro_batches,
-              (long long)n_micro_batches);
+              (long long)reference.n_micro_batches);
         for (uint32_t i = 0; i < r.n; i++) {
             if (i != d.member && i != d.also) continue;
             CHECK(r.worker[i].code == QR_CANCELLED, "%s: %s", what, r.worker[i].err.msg);
-            atomic_store(&r.worker[i].killed, true); /* excluded from check_ring */
+            atomic_store(&r.worker[i].killed, true); /* excluded from ring_check */
         }
-        check_ring(&r, what);
+        ring_check(&r, &reference, what);
         ring_fini(&r);
     }
 }
@@ -179,7 +180,7 @@ static void test_joins(void) {
         ring_run(&r);
         CHECK(r.worker[member].lives == 2, "worker %u started %u times", member,
               r.worker[member].lives);
-        check_ring(&r, "killed and restarted");
+        ring_check(&r, &reference, "killed and restarted");
         ring_fini(&r);
     }
 }
@@ -201,7 +202,7 @@ static void test_scaled_up(void) {
     r.worker[2].start_ns = 20 * QR_MS;
     r.worker[3].start_ns = 30 * QR_MS;
     ring_run(&r);
-    check_ring(&r, "scaled up");
+    ring_check(&r, &reference, "scaled up");
     CHECK(r.worker[0].view.n_members == 4 && r.worker[3].view.rank == 3, "%u members",
           r.worker[0].view.n_members);
     ring_fini(&r);
@@ -225,7 +226,7 @@ static void test_all_but_one(void) {
                   r.worker[i].lives);
         for (uint32_t i = 0; i < 5 && !again; i++)
             CHECK(atomic_load(&r.worker[i].killed) == (i != 3), "worker %u was not killed", i);
-        check_ring(&r, "all but one killed");
+        ring_check(&r, &reference, "all but one killed");
         ring_fini(&r);
     }
 }
@@ -250,12 +251,12 @@ static void test_too_few(void) {
     r.worker[1].fuse = 60;
     r.worker[1].again_ns = 100 * QR_MS;
     ring_run(&r);
-    check_ring(&r, "below min_workers for a while");
+    ring_check(&r, &reference, "below min_workers for a while");
     ring_fini(&r);
 }
 
 int main(void) {
-    undisturbed(job);
+    reference = ring_undisturbed(job);
     test_undisturbed();
     test_killed_anywhere();
     test_killed_at();
@@ -265,20 +266,20 @@ int main(void) {
     test_scaled_up();
     test_all_but_one();
     test_too_few();
-    qr_buf_free(&lines);
+    qr_buf_free(&reference.lines);
     /* One number a step instead of gradients. */
     job = JOB(6, "\"name\":\"spsa\"");
-    undisturbed(job);
+    reference = ring_undisturbed(job);
     test_undisturbed();
     test_leaves();
     test_leaves_in_a_step();
     test_joins();
-    qr_buf_free(&lines);
+    qr_buf_free(&reference.lines);
     /* Interrupted within line searches. */
     job = LBFGS;
-    undisturbed(job);
+    reference = ring_undisturbed(job);
     test_undisturbed();
     test_joins();
-    qr_buf_free(&lines);
+    qr_buf_free(&reference.lines);
     return t_end();
 }

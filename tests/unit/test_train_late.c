@@ -1,7 +1,7 @@
 /* A first generation of new workers: the leader reads the store and resumes from a newer state, or
  * ends if the run has ended. */
 #include "base/counter.h"
-#include "tests/ring.h"
+#include "tests/support/ring.h"
 
 static const char job[] =
     RING_JOB("\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\"]," RING_ADAM);

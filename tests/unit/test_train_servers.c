@@ -2,14 +2,15 @@
  * undisturbed worker, also if all workers are killed at once, repeatedly, and no step
  * is repeated. */
 #include "base/counter.h"
-#include "tests/ring_undisturbed.h"
+#include "tests/support/ring.h"
 
 #define JOB(optimizer)                                                                             \
     RING_JOB("\"epochs\":6,\"batch_size\":9,\"metrics\":[\"accuracy\"],\"optimizer\":{" optimizer  \
              "}")
 #define ADAM "\"name\":\"adam\",\"learning_rate\":0.05"
 static const char *job = JOB(ADAM);
-enum { MICRO_BATCHES = 9 + 12 }; /* of two successive reductions: a step and an evaluation */
+static struct ring_reference reference; /* of job */
+enum { MICRO_BATCHES = 9 + 12 };        /* of two successive reductions: a step and an evaluation */
 
 static int64_t computed(void) { return qr_counter_value(QR_MICRO_BATCHES); }
 
@@ -28,10 +29,10 @@ static void test_undisturbed(void) {
                  qr_allreduce_names[r.wish]);
         int64_t before = computed();
         ring_run(&r);
-        check_ring(&r, what);
+        ring_check(&r, &reference, what);
         CHECK(r.worker[0].view.rank == 0 && atomic_load(&r.n_wrote) == 1, "%s: the leader", what);
-        CHECK(computed() - before == n_micro_batches, "%s: %lld micro-batches, not %lld", what,
-              (long long)(computed() - before), (long long)n_micro_batches);
+        CHECK(computed() - before == reference.n_micro_batches, "%s: %lld micro-batches, not %lld",
+              what, (long long)(computed() - before), (long long)reference.n_micro_batches);
         ring_fini(&r);
     }
 }
@@ -89,8 +90,8 @@ static void test_all_workers_killed_repeatedly(void) {
         unsigned n_kills = atomic_load(&r.blows);
         printf("%s: %u times, worker %u started %u times, %lld micro-batches of %lld\n", what,
                n_kills, servers, r.worker[servers].lives, (long long)(computed() - before),
-               (long long)n_micro_batches);
-        check_ring(&r, what);
+               (long long)reference.n_micro_batches);
+        ring_check(&r, &reference, what);
         /* On a busy machine a second server may be silent at the end and learn of it from the
          * first. */
         for (uint32_t i = 0; i < servers; i++)
@@ -101,7 +102,8 @@ static void test_all_workers_killed_repeatedly(void) {
         CHECK(b.lost == 0, "%s: %u steps were lost", what, b.lost);
         /* A kill repeats at most the process's micro-batches of the reduction in progress and of
          * the one before, whose sum the process had received and its server had not. */
-        CHECK(computed() - before <= n_micro_batches + (int64_t)n_kills * (int64_t)MICRO_BATCHES,
+        CHECK(computed() - before <=
+                  reference.n_micro_batches + (int64_t)n_kills * (int64_t)MICRO_BATCHES,
               "%s: %lld micro-batches", what, (long long)(computed() - before));
         ring_fini(&r);
     }
@@ -124,7 +126,7 @@ static void test_server_killed(void) {
         snprintf(what, sizeof what, "server 0 of %u members killed at operation %ld", r.n,
                  r.worker[0].fuse);
         ring_run(&r);
-        check_ring(&r, what);
+        ring_check(&r, &reference, what);
         ring_fini(&r);
     }
 }
@@ -150,8 +152,8 @@ static void test_leaves(void) {
         ring_run(&r);
         CHECK(r.worker[member].code == QR_CANCELLED, "member %u: %s", member,
               r.worker[member].err.msg);
-        atomic_store(&r.worker[member].killed, true); /* excluded from check_ring */
-        check_ring(&r, "one leaves");
+        atomic_store(&r.worker[member].killed, true); /* excluded from ring_check */
+        ring_check(&r, &reference, "one leaves");
         ring_fini(&r);
     }
 }
@@ -233,7 +235,7 @@ static void test_last_worker_fails(void) {
 }
 
 int main(void) {
-    undisturbed(job);
+    reference = ring_undisturbed(job);
     test_undisturbed();
     test_all_workers_killed_repeatedly();
     test_server_killed();
@@ -241,12 +243,12 @@ int main(void) {
     test_server_waits();
     test_bad_numbers();
     test_last_worker_fails();
-    qr_buf_free(&lines);
+    qr_buf_free(&reference.lines);
     /* One number a step, at two points. */
     job = JOB("\"name\":\"spsa\"");
-    undisturbed(job);
+    reference = ring_undisturbed(job);
     test_undisturbed();
     test_leaves();
-    qr_buf_free(&lines);
+    qr_buf_free(&reference.lines);
     return t_end();
 }

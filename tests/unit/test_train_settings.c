@@ -1,6 +1,6 @@
 /* Workers with different settings in one ring: those of the first leader apply to all, early or
  * late, whoever leads later. Real step loops over links in memory. */
-#include "tests/ring.h"
+#include "tests/support/ring.h"
 
 #define JOB RING_JOB("\"epochs\":20,\"batch_size\":28," RING_ADAM)
 enum { EPOCHS = 20, FEWER = 4, MORE = 2000 };

@@ -4,7 +4,7 @@
 #include "group/group_impl.h"
 #undef qr_schedule
 #include "base/counter.h"
-#include "tests/ring.h"
+#include "tests/support/ring.h"
 
 static const char job[] =
     RING_JOB("\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\"]," RING_ADAM);

@@ -1,56 +1,46 @@
-/* tests/ring.h — whole workers in one process: the step loop and the group over in-process links,
- * each with its two threads. Included once.
- *
- * A worker can be killed at the n-th operation of its data link, or by what a callback asks for:
- * its connections break, as those of a process that dies, and nothing more goes out. All write one
- * steps.jsonl, as the workers of `qring run` do. */
-#ifndef TESTS_RING_H
-#define TESTS_RING_H
+/* tests/support/ring.c — workers on threads, whose data links count operations. Start reading at
+ * ring_run. */
+#include "tests/support/ring.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/counter.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "group/group.h"
 #include "group/group_over_impl.h"
 #include "tests/support/link_memory.h"
-#include "output/steps_log.h"
-#include "tests/t.h"
-#include "train/train.h"
 
-enum { RING_MAX = 6 };
+/* ---- a data link that counts operations ---- */
 
-/* Four qubits and a dense unit on ten rounds of cluster excitations, one sample a micro-batch:
- * steps of microseconds. train: the other keys of "train". */
-#define RING_JOB(train)                                                                            \
-    "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4," \
-    "\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"                                           \
-    "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"          \
-    "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"loss\":\"mse\"," train "}}"
-#define RING_ADAM "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}"
+void ring_kill(struct ring_worker *w) {
+    atomic_store(&w->killed, true);
+    qr_link_memory_kill(w->control_link);
+    qr_link_memory_kill(w->data_link);
+    qr_group_interrupt(w->group); /* a killed process stops computing */
+}
+static bool ring_is_server(const struct ring_worker *w) { return w->index < w->ring->servers; }
+static bool ring_has_blow(struct ring_worker *w) {
+    unsigned blows = atomic_load(&w->ring->blows);
+    if (ring_is_server(w) || w->survived == blows) return false;
+    w->survived = blows;
+    return true;
+}
 
-/* ---- a data link that counts ---- */
-
-struct ring;
-struct ring_worker;
-static void ring_kill(struct ring_worker *w);
-static bool ring_burns(const struct ring_worker *w);
-static bool ring_falls(struct ring_worker *w);
-struct fused {
+struct fused_link {
     struct qr_link base;
     struct qr_link *inner;
     struct ring_worker *worker;
-    long left; /* operations until the worker is killed; < 0: never */
+    long left; /* operations before the worker is killed; < 0: never */
 };
-static struct fused *fused_of(struct qr_link *l) { return (struct fused *)l; }
-static struct qr_link *burn(struct qr_link *l) {
-    struct fused *f = fused_of(l);
-    if ((f->left >= 0 && ring_burns(f->worker) && f->left-- == 0) || ring_falls(f->worker))
-        ring_kill(f->worker);
+static struct fused_link *fused_of(struct qr_link *l) { return (struct fused_link *)l; }
+/* Kills the worker if the operation is the one at which it is to be killed. */
+static struct qr_link *fused_count(struct qr_link *l) {
+    struct fused_link *f = fused_of(l);
+    struct ring_worker *w = f->worker;
+    if ((f->left >= 0 && w->stepped >= w->lit_at && f->left-- == 0) || ring_has_blow(w))
+        ring_kill(w);
     return f->inner;
 }
 static enum qr_code fused_listen(struct qr_link *l, const char *address, unsigned *ret_port,
@@ -58,20 +48,20 @@ static enum qr_code fused_listen(struct qr_link *l, const char *address, unsigne
     return fused_of(l)->inner->ops->listen(fused_of(l)->inner, address, ret_port, err);
 }
 static void fused_dial(struct qr_link *l, uint32_t tag, const char *address) {
-    struct qr_link *i = burn(l);
+    struct qr_link *i = fused_count(l);
     i->ops->dial(i, tag, address);
 }
 static void fused_hang_up(struct qr_link *l, uint32_t tag) {
-    struct qr_link *i = burn(l);
+    struct qr_link *i = fused_count(l);
     i->ops->hang_up(i, tag);
 }
 static void fused_close(struct qr_link *l, uint32_t conn) {
-    struct qr_link *i = burn(l);
+    struct qr_link *i = fused_count(l);
     i->ops->close_conn(i, conn);
 }
 static bool fused_send(struct qr_link *l, uint32_t conn, struct qr_bytes head,
                        struct qr_bytes body) {
-    struct qr_link *i = burn(l);
+    struct qr_link *i = fused_count(l);
     return i->ops->send(i, conn, head, body);
 }
 static size_t fused_unreleased(struct qr_link *l) {
@@ -81,7 +71,7 @@ static void fused_pause(struct qr_link *l, uint32_t conn, bool paused) {
     fused_of(l)->inner->ops->pause(fused_of(l)->inner, conn, paused);
 }
 static void fused_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret) {
-    struct qr_link *i = burn(l);
+    struct qr_link *i = fused_count(l);
     i->ops->poll(i, deadline_ns, ret);
 }
 static void fused_wake(struct qr_link *l) { fused_of(l)->inner->ops->wake(fused_of(l)->inner); }
@@ -102,90 +92,19 @@ static const struct qr_link_ops fused_ops = {
     .free = fused_free,
 };
 
-/* ---- a ring ---- */
+/* ---- a worker ---- */
 
-enum ring_event { RING_JOINED, RING_STEP, RING_WRITES, RING_WROTE };
-struct ring_worker {
-    struct ring *ring;
-    uint32_t index;
-    long fuse;                  /* data link operations until it is killed; < 0: never */
-    uint64_t lit_at, stepped;   /* the fuse burns from this step on; the step that it has made */
-    int64_t start_ns, again_ns; /* after the ring's start; after a death, INT64_MAX: never again */
-    bool comes_late;            /* when the others have made a step, however busy the machine is */
-    pthread_t thread, control;
-    struct qr_link *control_link, *data_link;
-    struct qr_group *group; /* while it runs */
-    struct qr_steps_log log;
-    atomic_bool killed;
-    unsigned lives, n_known; /* n_known: peers in its settings; 0: all */
-    unsigned survived;       /* of the ring's blows */
-    enum qr_code code;
-    struct qr_err err;
-    struct qr_train_result result;
-    struct qr_group_view view;
-    /* each look at a step's clock takes look_ns: two to a micro-batch. Of the training thread */
-    bool slow;
-    unsigned looks;  /* since it is slow */
-    uint64_t epochs; /* its own settings; 0: the job's, the ring's */
-    unsigned min_workers;
-    bool has_wish;
-    enum qr_allreduce wish;
-};
-struct ring {
-    struct qr_job *job;
-    struct qr_dataset data;
-    struct qr_model *model;
-    struct qr_job_canonical canonical;
-    uint32_t n;
-    unsigned servers;  /* the first so many are parameter servers */
-    atomic_uint blows; /* each kills all workers that compute, at their next operation */
-    unsigned min_workers, threads;
-    enum qr_allreduce wish;
-    int64_t step_ns; /* a leader sleeps so long in each step: time for others to come */
-    int64_t form_ns;
-    enum qr_code (*committed)(void *worker, bool leader, struct qr_state *state,
-                              struct qr_err *err);
-    enum qr_code (*reload)(void *worker, struct qr_state *ret, bool *ret_found, struct qr_err *err);
-    bool (*ended)(void *worker);
-    int64_t look_ns;
-    char dir[64];
-    struct qr_link_hub *hub;
-    struct ring_worker worker[RING_MAX];
-    /* called on training threads; may call ring_kill for its own worker, or interrupt one */
-    void (*on)(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line);
-    void (*looked)(struct ring_worker *w, unsigned n); /* on a training thread, while it is slow */
-    void *ctx;
-    atomic_uint n_wrote;
-    atomic_bool has_stepped;
-    /* one has ended with a permanent code: nobody is started again, as an operator would have it */
-    atomic_bool failed;
-    struct qr_log noise;
-};
 static const char *const ring_peers[RING_MAX] = {"w0:2222", "w1:2222", "w2:2222",
                                                  "w3:2222", "w4:2222", "w5:2222"};
 
-static void ring_kill(struct ring_worker *w) {
-    atomic_store(&w->killed, true);
-    qr_link_memory_kill(w->control_link);
-    qr_link_memory_kill(w->data_link);
-    qr_group_interrupt(w->group); /* a process that dies stops computing */
-}
-static bool ring_burns(const struct ring_worker *w) { return w->stepped >= w->lit_at; }
-static bool ring_serves(const struct ring_worker *w) { return w->index < w->ring->servers; }
-static bool ring_falls(struct ring_worker *w) {
-    unsigned blows = atomic_load(&w->ring->blows);
-    if (ring_serves(w) || w->survived == blows) return false;
-    w->survived = blows;
-    return true;
-}
-static void ring_pause(int64_t ns) {
+void ring_pause(int64_t ns) {
     if (ns > 0)
         nanosleep(&(struct timespec){.tv_sec = ns / QR_SECOND, .tv_nsec = ns % QR_SECOND}, NULL);
 }
-static void ring_event(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
+static void ring_report(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
     if (w->ring->on && !atomic_load(&w->killed)) w->ring->on(w, e, line);
 }
-static enum qr_code dead(struct ring_worker *w, struct qr_err *err) {
+static enum qr_code ring_check_killed(struct ring_worker *w, struct qr_err *err) {
     return atomic_load(&w->killed) ? qr_fail(err, QR_CANCELLED, "killed") : QR_OK;
 }
 static enum qr_code ring_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs,
@@ -193,8 +112,8 @@ static enum qr_code ring_joined(void *ctx, const struct qr_group_view *view, uin
     struct ring_worker *w = ctx;
     w->view = *view;
     (void)epochs;
-    ring_event(w, RING_JOINED, NULL);
-    if (dead(w, err) != QR_OK) return QR_CANCELLED;
+    ring_report(w, RING_JOINED, NULL);
+    if (ring_check_killed(w, err) != QR_OK) return QR_CANCELLED;
     return fresh ? qr_steps_log_truncate(&w->log, err) : QR_OK;
 }
 static enum qr_code ring_step(void *ctx, bool leader, const struct qr_step_line *line,
@@ -203,8 +122,8 @@ static enum qr_code ring_step(void *ctx, bool leader, const struct qr_step_line 
     bool continues;
     atomic_store(&w->ring->has_stepped, true);
     w->stepped = line->step;
-    ring_event(w, RING_STEP, line);
-    if (dead(w, err) != QR_OK) return QR_CANCELLED;
+    ring_report(w, RING_STEP, line);
+    if (ring_check_killed(w, err) != QR_OK) return QR_CANCELLED;
     if (!leader) return QR_OK;
     ring_pause(w->ring->step_ns);
     return qr_steps_log_write(&w->log, line, detail->before, detail->n_before, &continues, err);
@@ -214,12 +133,12 @@ static enum qr_code ring_finish(void *ctx, const struct qr_group_view *view,
     struct ring_worker *w = ctx;
     (void)result;
     w->view = *view;
-    ring_event(w, RING_WRITES, NULL);
-    if (dead(w, err) != QR_OK) return QR_CANCELLED;
+    ring_report(w, RING_WRITES, NULL);
+    if (ring_check_killed(w, err) != QR_OK) return QR_CANCELLED;
     if (view->rank == 0) {
         atomic_fetch_add(&w->ring->n_wrote, 1);
-        ring_event(w, RING_WROTE, NULL);
-        if (dead(w, err) != QR_OK) return QR_CANCELLED;
+        ring_report(w, RING_WROTE, NULL);
+        if (ring_check_killed(w, err) != QR_OK) return QR_CANCELLED;
     }
     return qr_group_done(w->group, NULL, 20 * QR_SECOND, err);
 }
@@ -245,7 +164,7 @@ static int64_t ring_now(void *ctx) {
     }
     return qr_now_ns(&qr_clock_monotonic);
 }
-static enum qr_code ring_live(struct ring_worker *w) {
+static enum qr_code ring_run_once(struct ring_worker *w) {
     struct ring *ring = w->ring;
     struct qr_field field = {"contract", "f64-v1"};
     struct qr_group_options o = {.run = "ring",
@@ -256,7 +175,7 @@ static enum qr_code ring_live(struct ring_worker *w) {
                                  .peers = ring_peers,
                                  .count_known = true,
                                  .n_servers = ring->servers,
-                                 .server = ring_serves(w),
+                                 .server = ring_is_server(w),
                                  .min_workers = w->min_workers ? w->min_workers : ring->min_workers,
                                  .listen_address = ring_peers[w->index],
                                  .form_timeout_ns = ring->form_ns,
@@ -264,11 +183,11 @@ static enum qr_code ring_live(struct ring_worker *w) {
                                  .clock = &qr_clock_monotonic,
                                  .log = &ring->noise};
     memcpy(o.job_hash, ring->canonical.hash, sizeof o.job_hash);
-    struct fused *f = qr_xcalloc(1, sizeof *f);
+    struct fused_link *f = qr_xcalloc(1, sizeof *f);
     w->control_link = qr_link_memory_new(ring->hub);
     w->data_link = qr_link_memory_new(ring->hub);
-    *f =
-        (struct fused){.base.ops = &fused_ops, .inner = w->data_link, .worker = w, .left = w->fuse};
+    *f = (struct fused_link){
+        .base.ops = &fused_ops, .inner = w->data_link, .worker = w, .left = w->fuse};
     atomic_store(&w->killed, false);
     unsigned port;
     enum qr_code code = qr_group_over(&o, w->control_link, &f->base, &w->group, &port, &w->err);
@@ -287,7 +206,7 @@ static enum qr_code ring_live(struct ring_worker *w) {
         .clock = ring->looked ? &busy : &qr_clock_monotonic,
         .log = &ring->noise,
         .epochs = w->epochs,
-        .server = ring_serves(w),
+        .server = ring_is_server(w),
         .reload = ring->reload,
         .reload_ctx = w,
         .ended = ring->ended,
@@ -313,36 +232,34 @@ static void *ring_run_worker(void *arg) {
         ring_pause(QR_MS);
     for (;;) {
         w->lives++;
-        w->code = ring_live(w);
+        w->code = ring_run_once(w);
         w->fuse = -1;
         if (!atomic_load(&w->killed) && w->code != QR_OK && qr_exit_code(w->code) < 128)
             atomic_store(&w->ring->failed, true);
         if (!atomic_load(&w->killed) || w->again_ns == INT64_MAX) return NULL;
         ring_pause(w->again_ns);
         if (atomic_load(&w->ring->failed)) return NULL;
-        /* it would read in LATEST, which these rings do not have, that nothing is left to do */
+        /* A real worker would read in LATEST that the run is done. */
         if (w->ring->servers && atomic_load(&w->ring->n_wrote)) return NULL;
     }
 }
-static void ring_noise(void *ctx, enum qr_log_level level, const char *module,
+static void ring_print(void *ctx, enum qr_log_level level, const char *module,
                        const char *message) {
     (void)ctx, (void)level;
     fprintf(stderr, "%.4f %s: %s\n",
             (double)(qr_now_ns(&qr_clock_monotonic) % (1000 * QR_SECOND)) / 1e9, module, message);
 }
 
-/* It was started again and not taken in before the others ended: it would look at LATEST now, which
- * these rings do not have. */
-static inline bool ring_came_too_late(const struct ring_worker *w) {
+bool ring_came_too_late(const struct ring_worker *w) {
     return w->code == QR_DEADLINE_EXCEEDED &&
            strstr(w->err.msg, "the run ended before this worker joined");
 }
 
-static void ring_init(struct ring *r, const char *job, uint32_t n) {
+void ring_init(struct ring *r, const char *job, uint32_t n) {
     struct qr_err err = {0};
     *r = (struct ring){.n = n, .min_workers = 1, .form_ns = 10 * QR_SECOND};
     r->noise = (struct qr_log){.level = getenv("NOISE") ? QR_LOG_DEBUG : QR_LOG_ERROR + 1,
-                               .write = ring_noise};
+                               .write = ring_print};
     CHECK(qr_job_parse(qr_bytes_of_string(job), "the test", &r->job, &err) == QR_OK, "%s", err.msg);
     CHECK(qr_job_data(r->job, &r->data, &err) == QR_OK, "%s", err.msg);
     CHECK(qr_job_model(r->job, qr_isa_best(), r->data.n_columns, &r->model, &err) == QR_OK, "%s",
@@ -352,7 +269,8 @@ static void ring_init(struct ring *r, const char *job, uint32_t n) {
         r->worker[i] =
             (struct ring_worker){.ring = r, .index = i, .fuse = -1, .again_ns = INT64_MAX};
 }
-static void ring_run(struct ring *r) {
+
+void ring_run(struct ring *r) {
     snprintf(r->dir, sizeof r->dir, "/tmp/qring-ring-XXXXXX");
     CHECK(mkdtemp(r->dir) != NULL);
     r->hub = qr_link_hub_new();
@@ -361,15 +279,16 @@ static void ring_run(struct ring *r) {
     for (uint32_t i = 0; i < r->n; i++) pthread_join(r->worker[i].thread, NULL);
     qr_link_hub_free(r->hub);
 }
-/* The log's whole text; the caller frees it. */
-static struct qr_buf ring_log(const struct ring *r) {
+
+struct qr_buf ring_log(const struct ring *r) {
     struct qr_buf text = {0};
     struct qr_err err;
     qr_auto(qr_free_p) char *path = qr_path_join(r->dir, "steps.jsonl");
     CHECK(qr_file_read(path, 1 << 24, &text, &err) == QR_OK, "%s", err.msg);
     return text;
 }
-static void ring_fini(struct ring *r) {
+
+void ring_fini(struct ring *r) {
     qr_auto(qr_free_p) char *path = qr_path_join(r->dir, "steps.jsonl");
     unlink(path);
     rmdir(r->dir);
@@ -380,4 +299,50 @@ static void ring_fini(struct ring *r) {
     qr_job_free(r->job);
 }
 
-#endif
+/* ---- the same job without disturbance ---- */
+
+struct ring_reference ring_undisturbed(const char *job) {
+    struct ring r;
+    struct ring_reference ref = {0};
+    ring_init(&r, job, 1);
+    int64_t before = qr_counter_value(QR_MICRO_BATCHES);
+    ring_run(&r);
+    ref.n_micro_batches = qr_counter_value(QR_MICRO_BATCHES) - before;
+    CHECK(r.worker[0].code == QR_OK, "%s", r.worker[0].err.msg);
+    ref.numbers = r.worker[0].result;
+    memcpy(ref.digest, ref.numbers.state_digest, sizeof ref.digest);
+    ref.lines = ring_log(&r);
+    CHECK(ref.lines.n > 900 && strlen(ref.digest) == 32);
+    ring_fini(&r);
+    ref.numbers.params = NULL;
+    return ref;
+}
+
+static bool ring_same_numbers(const struct qr_train_result *a, const struct qr_train_result *b) {
+    bool same = a->loss == b->loss && a->has_val == b->has_val && a->val_loss == b->val_loss &&
+                a->n_metrics == b->n_metrics;
+    for (size_t i = 0; same && i < a->n_metrics; i++)
+        same = a->metrics[i].value == b->metrics[i].value;
+    return same;
+}
+
+void ring_check(const struct ring *r, const struct ring_reference *want, const char *what) {
+    struct qr_buf text = ring_log(r);
+    unsigned ended = 0;
+    for (uint32_t i = 0; i < r->n; i++) {
+        const struct ring_worker *w = &r->worker[i];
+        if (atomic_load(&w->killed) || ring_came_too_late(w)) continue;
+        CHECK(w->code == QR_OK, "%s: member %u: %s", what, i, w->err.msg);
+        if (w->result.ended_by_peers) continue;
+        ended++;
+        CHECK(strcmp(w->result.state_digest, want->digest) == 0, "%s: member %u: %s", what, i,
+              w->result.state_digest);
+        CHECK(ring_same_numbers(&w->result, &want->numbers),
+              "%s: member %u: val_loss %.17g, expected %.17g", what, i, w->result.val_loss,
+              want->numbers.val_loss);
+    }
+    CHECK(ended > 0 && atomic_load(&r->n_wrote) > 0, "%s: no member ended", what);
+    CHECK(text.n == want->lines.n && memcmp(text.p, want->lines.p, text.n) == 0,
+          "%s: the log differs: %zu bytes, expected %zu (%s)", what, text.n, want->lines.n, r->dir);
+    qr_buf_free(&text);
+}
