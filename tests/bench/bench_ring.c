@@ -1,8 +1,10 @@
-/* What it costs a ring to form on this machine, by the number of its workers, with and without TLS:
- * from the start of the first process until the last worker is a member. Its argument is the most
- * workers [32; 64 with LONG=1]. */
+/* Cost of forming a ring, by number of workers, with and without TLS: from the start of the first
+ * process until the last worker is a member.
+ *
+ *   bench_ring [WORKERS]      the most workers [32; with LONG=1: 64] */
 #include "tests/bench/figures.h"
-#include "tests/large_ring.h"
+#include "tests/support/large_ring.h"
+#include "tests/t.h"
 
 static void measure(unsigned n, bool tls) {
     struct large_ring r = large_ring(n, tls, 3);

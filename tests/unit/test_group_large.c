@@ -1,6 +1,7 @@
 /* Rings of many workers on few cores form, and slow connecting does not cause more connecting. A
  * pair needs two connections, control and data, with one handshake each. */
-#include "tests/large_ring.h"
+#include "tests/support/large_ring.h"
+#include "tests/t.h"
 
 static void test_ring(unsigned n, bool tls) {
     struct large_ring r = large_ring(n, tls, 0);

@@ -1,8 +1,6 @@
-/* tests/large_ring.h — a ring of up to 64 processes over gRPC on loopback: it forms, and what
- * that cost comes back. Each worker is a fork, made before gRPC starts.
- * Included once. */
-#ifndef TESTS_LARGE_RING_H
-#define TESTS_LARGE_RING_H
+/* tests/support/large_ring.c — workers are forks that report to their parent through pipes. Start
+ * reading at large_ring. */
+#include "tests/support/large_ring.h"
 
 #include <arpa/inet.h>
 #include <signal.h>
@@ -19,24 +17,16 @@
 #include "tests/group_form.h"
 #include "tests/tls.h"
 
-struct large_worker { /* what a worker writes once, when it has formed */
+struct large_worker { /* a worker writes one, when it has formed or failed */
     enum qr_code code;
     int64_t formed_ns, cpu_ns, handshake_ends;
     char text[200];
 };
-struct large_ring {
-    unsigned n_ok;        /* workers that formed */
-    int64_t formed_ns;    /* from the first fork until the last had formed */
-    int64_t cpu_ns;       /* of all workers until they had formed */
-    int64_t n_handshakes; /* of TLS, until then */
-    double idle_share;    /* of a core, each worker, with nothing to do */
-    char text[200];       /* of the first worker that failed */
-};
 
 static char large_address[QR_MAX_MEMBERS][32];
 
-/* Below the ports that the system gives to connections: a dial of an early worker would else take a
- * port that a later worker is to listen on. */
+/* Ports below those that the system assigns to outgoing connections: a connection of an early
+ * worker would otherwise take a port on which a later worker listens. */
 static void large_ports(unsigned n) {
     enum { LOWEST = 12000, HIGHEST = 32000 };
     static unsigned next;
@@ -60,7 +50,8 @@ static void large_ports(unsigned n) {
 static enum qr_code large_work(unsigned n, uint32_t index, const struct qr_link_tls *tls,
                                struct large_worker *ret, struct qr_group **ret_group,
                                struct qr_err *err) {
-    static const char *peers[QR_MAX_MEMBERS]; /* The group reads them and the field to its end. */
+    /* The group reads peers and field until it is closed. */
+    static const char *peers[QR_MAX_MEMBERS];
     static const struct qr_field field = {"contract", "f32-v1"};
     for (unsigned i = 0; i < n; i++) peers[i] = large_address[i];
     struct qr_group_options o = {.run = "large",
@@ -104,7 +95,7 @@ static pid_t large_fork(unsigned n, uint32_t index, const struct tls_dir *dir, i
         return pid;
     }
     close(p[0]);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* none outlives a test that is ended */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when the test is killed */
     setenv("GRPC_POLL_STRATEGY", "poll", 1);
     setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "", 1);
     struct qr_err err = {0};
@@ -114,13 +105,12 @@ static pid_t large_fork(unsigned n, uint32_t index, const struct tls_dir *dir, i
     w.code = large_work(n, index, tls, &w, &g, &err);
     snprintf(w.text, sizeof w.text, "%.190s", err.msg);
     if (write(p[1], &w, sizeof w) != (ssize_t)sizeof w) _exit(9);
-    /* The others may need another generation, and a member that left would keep them from it. */
+    /* Stay a member: the others may need another generation. */
     struct qr_group_start next;
     while (w.code == QR_OK && qr_group_join(g, &next, &err) == QR_OK) continue;
     for (;;) pause();
 }
 
-/* Since they began. */
 static double large_cpu_ns(const pid_t *pid, unsigned n) {
     double ns = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -132,8 +122,7 @@ static double large_cpu_ns(const pid_t *pid, unsigned n) {
     return ns;
 }
 
-/* idle_s: so long it stays after it has formed. */
-static struct large_ring large_ring(unsigned n, bool with_tls, unsigned idle_s) {
+struct large_ring large_ring(unsigned n, bool with_tls, unsigned idle_s) {
     struct large_ring r = {0};
     struct tls_dir dir;
     pid_t pid[QR_MAX_MEMBERS];
@@ -154,7 +143,7 @@ static struct large_ring large_ring(unsigned n, bool with_tls, unsigned idle_s) 
         close(from[i]);
         r.n_ok += whole && w.code == QR_OK;
         if ((!whole || w.code != QR_OK) && !*r.text)
-            snprintf(r.text, sizeof r.text, "worker %u: %.180s", i, whole ? w.text : "it ended");
+            snprintf(r.text, sizeof r.text, "worker %u: %.180s", i, whole ? w.text : "it exited");
         if (w.formed_ns > last_ns) last_ns = w.formed_ns;
         r.cpu_ns += w.cpu_ns;
         r.n_handshakes += w.handshake_ends;
@@ -171,5 +160,3 @@ static struct large_ring large_ring(unsigned n, bool with_tls, unsigned idle_s) 
     if (with_tls) tls_dir_free(&dir);
     return r;
 }
-
-#endif
