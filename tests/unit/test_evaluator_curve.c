@@ -5,15 +5,21 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/mem.h"
 #include "evaluator/curve.h"
-#include "tests/evaluator_world.h"
+#include "tests/support/evaluator_world.h"
+
+static struct trained_run run;
+static struct world w;
+static struct qr_err err;
 
 static void test_curve(void) {
-    world_begin();
-    curve_gone();
-    happens(&(struct event){DONE, END(5)});
-    qr_auto(qr_free_p) char *path = curve_path();
+    world_init(&w, &run);
+    curve_delete(&run);
+    world_act(&w, DONE, END(5));
+    qr_auto(qr_free_p) char *path = curve_path(&run);
     /* Another evaluator has the lock. */
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0);
@@ -36,34 +42,36 @@ static void test_curve(void) {
     CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) == QR_OK, "%s", err.msg);
     CURVE("disk space again", 5);
     /* The curve is not written through a link. */
-    curve_gone();
+    curve_delete(&run);
     CHECK(symlink("/dev/null", path) == 0);
     CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) != QR_OK && strstr(err.msg, "evaluation.jsonl"), "%s",
           err.msg);
-    curve_gone();
+    curve_delete(&run);
     /* A file longer than the window. */
     struct qr_buf long_one = {0};
     for (int i = 1; i < 2000; i++)
         qr_buf_printf(&long_one, "{\"step\":%d,\"loss\":0.25,\"job_hash\":\"%.16s\"}\n", i,
-                      canonical.hex);
-    curve_put(qr_buf_string(&long_one));
+                      run.canonical.hex);
+    curve_write(&run, qr_buf_string(&long_one));
     struct qr_curve c = {0};
     CHECK(long_one.n > QR_CURVE_WINDOW_BYTES &&
-              qr_curve_open(dir, canonical.hex, false, world_sleep, &w, &c, &err) == QR_OK &&
+              qr_curve_open(run.dir, run.canonical.hex, false, world_sleep, &w, &c, &err) ==
+                  QR_OK &&
               c.step == 1999 && !c.other && c.end == (long long)long_one.n,
           "%s", err.msg);
     qr_curve_close(&c);
     memset(long_one.p, 'x', long_one.n);
-    curve_put(qr_buf_string(&long_one));
-    CHECK(qr_curve_open(dir, canonical.hex, false, world_sleep, &w, &c, &err) ==
+    curve_write(&run, qr_buf_string(&long_one));
+    CHECK(qr_curve_open(run.dir, run.canonical.hex, false, world_sleep, &w, &c, &err) ==
           QR_INVALID_ARGUMENT);
     qr_buf_free(&long_one);
-    curve_gone();
-    world_end();
+    curve_delete(&run);
+    world_fini(&w);
 }
 
 int main(void) {
-    if (!evaluator_begin()) return t_end();
+    if (!trained_run_init(&run)) return t_end();
     test_curve();
-    return evaluator_end();
+    trained_run_fini(&run);
+    return t_end();
 }
