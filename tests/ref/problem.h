@@ -1,5 +1,5 @@
-/* tests/ref/problem.h — a circuit with read-outs, samples and directions, and what the engines of
- * sim/ make of it. Included once a program. */
+/* tests/ref/problem.h — circuits with read-outs, samples and directions, and the answers of sim's
+ * engines to them, beside those of the dense reference. */
 #ifndef TESTS_REF_PROBLEM_H
 #define TESTS_REF_PROBLEM_H
 
@@ -26,119 +26,42 @@ struct answer {
     char engine[64];
 };
 
-static inline void problem_room(struct problem *p, size_t n_columns) {
-    p->theta = qr_xcalloc(p->c->n_params + 1, sizeof *p->theta);
-    p->x = qr_xcalloc(p->n_samples * n_columns + 1, sizeof *p->x);
-    p->direction = qr_xcalloc(p->n_samples * p->n_obs, sizeof *p->direction);
-    p->scale = qr_xcalloc(p->n_samples, sizeof *p->scale);
-}
-/* Read-outs and numbers for c and n_samples, which are there. */
-static inline void problem_draw(struct problem *p, uint64_t seed) {
-    p->n_obs = 1 + seed % 3;
-    for (size_t r = 0; r < p->n_obs; r++)
-        p->obs[r] = ref_random_observable(seed * 7 + r, p->c->n_qubits);
-    problem_room(p, p->c->n_columns);
-    ref_random_numbers(seed + 1, p->c->n_params, -2, 2, p->theta);
-    ref_random_numbers(seed + 2, p->n_samples * p->c->n_columns, -2, 2, p->x);
-    ref_random_numbers(seed + 3, p->n_samples * p->n_obs, -1, 1, p->direction);
-    ref_random_numbers(seed + 4, p->n_samples, -2, 2, p->scale);
-}
-/* Sample s alone, borrowed. */
-static inline struct problem sample_of(const struct problem *p, size_t s) {
-    struct problem one = *p;
-    one.n_samples = 1;
-    one.x = p->x + s * p->c->n_columns;
-    one.direction = p->direction + s * p->n_obs;
-    one.scale = p->scale + s;
-    return one;
-}
-static inline void drop(struct problem *p) {
-    qr_circuit_free(p->c);
-    for (size_t r = 0; r < p->n_obs; r++) qr_observable_fini(&p->obs[r]);
-    free(p->theta);
-    free(p->x);
-    free(p->direction);
-    free(p->scale);
-}
-
-/* A QCNN of so many stages (0: down to one qubit) with random parameters, an angle on every qubit,
+/* Allocates the arrays of p, zeroed, for its c, n_obs and n_samples. */
+void problem_alloc(struct problem *p, size_t n_columns);
+/* Draws read-outs and numbers for p's c and n_samples. */
+void problem_draw(struct problem *p, uint64_t seed);
+void problem_fini(struct problem *p);
+/* Sample s of p; borrows its arrays. */
+struct problem sample_of(const struct problem *p, size_t s);
+/* A QCNN of `stages` stages (0: down to one qubit) with random parameters, an angle on every qubit,
  * and these read-outs. */
-static inline struct problem qcnn_problem(unsigned n, unsigned stages, size_t n_samples,
-                                          const char *const *obs, size_t n_obs, uint64_t seed) {
-    struct problem p;
-    memset(&p, 0, sizeof p);
-    struct qr_err err;
-    struct qr_qcnn_options o = {n, stages, QR_QCNN_NOTEBOOK};
-    struct qr_qubits remaining;
-    CHECK(qr_qcnn_new(&o, &p.c, &remaining, &err) == QR_OK, "%s", err.msg);
-    p.n_obs = n_obs;
-    p.n_samples = n_samples;
-    for (size_t r = 0; r < n_obs; r++)
-        CHECK(qr_observable_parse(obs[r], n, &p.obs[r], &err) == QR_OK, "%s", err.msg);
-    problem_room(&p, n);
-    ref_random_numbers(seed, p.c->n_params, 0, 6.28, p.theta);
-    ref_random_numbers(seed + 1, n_samples * n, -2, 2, p.x);
-    ref_random_numbers(seed + 2, n_samples * n_obs, -1, 1, p.direction);
-    ref_random_numbers(seed + 3, n_samples, -2, 2, p.scale);
-    return p;
-}
-
-/* The read-outs that are left after `stages` stages: one on the last qubit, Z on each, or strings
+struct problem qcnn_problem(unsigned n, unsigned stages, size_t n_samples, const char *const *obs,
+                            size_t n_obs, uint64_t seed);
+/* The same with read-outs on the qubits left after the stages: Z on the last, Z on each, or strings
  * with X and Y too. */
 enum kind { LAST, EACH, MIXED };
+struct problem case_of(unsigned n, unsigned stages, enum kind kind, size_t samples);
 
-static inline struct problem case_of(unsigned n, unsigned stages, enum kind kind, size_t samples) {
-    char text[MAX_OBS][48];
-    const char *obs[MAX_OBS];
-    unsigned left = n, n_obs = 0;
-    for (unsigned s = 0; s < stages; s++) left -= left / 2;
-    if (kind == LAST) snprintf(text[n_obs++], sizeof text[0], "Z%u", n - 1);
-    for (unsigned q = n - left; kind == EACH && q < n && n_obs < MAX_OBS; q++)
-        snprintf(text[n_obs++], sizeof text[0], "Z%u", q);
-    if (kind == MIXED) {
-        snprintf(text[n_obs++], sizeof text[0], "0.5*X%u Z%u - Y%u", n - 1, n - 2, n - 2);
-        snprintf(text[n_obs++], sizeof text[0], "Y%u Y%u + 0.25*Z%u", n - 1, n - 2, n - 1);
-    }
-    for (unsigned i = 0; i < n_obs; i++) obs[i] = text[i];
-    return qcnn_problem(n, stages, samples, obs, n_obs, 17 * n + stages);
-}
+/* Runs c and obs, which are those of p or the same on other qubits. known: the directions of all
+ * samples, passed to the forward sweep; or NULL. */
+struct answer answer_of(const struct problem *p, const struct qr_circuit *c,
+                        const struct qr_observable *obs, const struct qr_sim_options *opt,
+                        unsigned threads, const double *known);
+/* Equal to the last bit. */
+bool answer_equal(const struct answer *a, const struct answer *b);
 
-/* c and obs are what runs (p's own, or the same on other qubits). known: the directions of all
- * samples are told before the forward sweep. */
-static inline struct answer answer_of(const struct problem *p, const struct qr_circuit *c,
-                                      const struct qr_observable *obs,
-                                      const struct qr_sim_options *opt, unsigned threads,
-                                      const double *known) {
-    struct qr_err err;
-    struct qr_sim_plan *plan = NULL;
-    struct qr_sim_workspace *ws = NULL;
-    struct answer a;
-    memset(&a, 0, sizeof a);
-    if (qr_sim_compile(c, obs, p->n_obs, opt, &plan, &err) != QR_OK ||
-        qr_sim_workspace_new(plan, p->n_samples, &ws, &err) != QR_OK) {
-        CHECK(false, "%s", err.msg);
-        return a;
-    }
-    snprintf(a.engine, sizeof a.engine, "%s", qr_sim_facts(plan).engine);
-    struct qr_sim_bound *b = qr_sim_bound_new(plan);
-    struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
-    CHECK(!opt->wanted || c->n_columns <= MAX_COLUMNS);
-    qr_sim_bind(b, p->theta, pool);
-    if (known)
-        qr_sim_forward_for_gradient(b, ws, pool, p->x, c->n_columns, p->n_samples, known, a.z);
-    else qr_sim_forward(b, ws, pool, p->x, c->n_columns, p->n_samples, a.z);
-    a.ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, a.grad, a.dx);
-    qr_pool_free(pool);
-    qr_sim_workspace_free(ws);
-    qr_sim_bound_free(b);
-    qr_sim_plan_free(plan);
-    return a;
-}
+/* ---- against the dense reference ---- */
 
-/* To the last bit. */
-static inline bool same(const struct answer *a, const struct answer *b) {
-    return a->ok && b->ok && memcmp(a->z, b->z, sizeof a->z) == 0 &&
-           memcmp(a->grad, b->grad, sizeof a->grad) == 0 && memcmp(a->dx, b->dx, sizeof a->dx) == 0;
-}
+/* By precision, single and double; as shares of the largest number of the same kind. */
+struct deviation {
+    double tolerance[2];
+    double worst[2]; /* of all checks so far */
+};
+/* Checks that `got` is within the tolerance of `want`. top: the largest number of the same kind. */
+void off_by(struct deviation *d, const char *what, double got, double want, double top,
+            enum qr_precision precision, uint64_t seed);
+/* Checks read-outs, the gradient and, where wanted is not NULL, the derivatives by those inputs. */
+void check_against_dense(struct deviation *d, const struct problem *p, const struct answer *a,
+                         const uint8_t *wanted, enum qr_precision precision, uint64_t seed);
 
 #endif

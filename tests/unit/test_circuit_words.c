@@ -344,7 +344,7 @@ static void engines(void) {
         struct problem p = {.n_obs = 1 + seed % 3, .n_samples = 3};
         p.c = random_composites(seed, n, 14, narrow ? N_NARROW : COUNT(random_gates), !narrow);
         for (size_t r = 0; r < p.n_obs; r++) p.obs[r] = ref_random_observable(seed * 7 + r, n);
-        problem_room(&p, n);
+        problem_alloc(&p, n);
         ref_random_numbers(seed + 1, p.c->n_params, -2, 2, p.theta);
         ref_random_numbers(seed + 2, p.n_samples * n, -2, 2, p.x);
         ref_random_numbers(seed + 3, p.n_samples * p.n_obs, -1, 1, p.direction);
@@ -371,7 +371,7 @@ static void engines(void) {
             struct answer a = answer_of(&p, p.c, p.obs, &runs[i].opt, 0, NULL);
             compare(&p, &a, runs[i].tolerance, runs[i].name, seed);
         }
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -423,7 +423,7 @@ static void streaming(void) {
     for (size_t s = 0; s < p.n_samples; s++) CHECK(fabs(a.z[s] - c.z[s]) < 1e-13);
     compare(&p, &a, 1e-12, "streaming", 0);
     qr_circuit_free(words);
-    drop(&p);
+    problem_fini(&p);
     qr_buf_free(&b);
 }
 

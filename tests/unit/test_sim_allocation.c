@@ -65,7 +65,7 @@ static void set(struct problem *p, const struct shape *s, size_t n_samples) {
                         .args = {{QR_ARG_DATA, 0.3, 0}, {QR_ARG_PARAMETER, 0.4, 1}}};
     if (s->mixed) CHECK(qr_circuit_add(p->c, &g, &err) == QR_OK, "%s", err.msg);
     p->n_samples = n_samples;
-    problem_room(p, s->n);
+    problem_alloc(p, s->n);
     for (unsigned k = 0; k < p->c->n_params; k++) p->theta[k] = 0.3 * k;
     for (size_t i = 0; i < n_samples * s->n; i++) p->x[i] = 0.1 * (double)(i % 17);
     for (size_t i = 0; i < n_samples * p->n_obs; i++) p->direction[i] = 0.5;
@@ -112,7 +112,7 @@ static void check(const struct shape *s, enum qr_engine engine, enum qr_precisio
         &p,
         &(struct qr_sim_options){.precision = precision, .isa = qr_isa_best(), .engine = engine},
         threads);
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* Shots, and noise by density matrices and by trajectories. */
@@ -125,7 +125,7 @@ static void check_noise(unsigned threads) {
         .isa = qr_isa_best(), .shots = 16, .parameter_shift = true};
     struct problem p = case_of(6, 1, EACH, 3);
     check_problem(&p, &shift, threads);
-    drop(&p);
+    problem_fini(&p);
     for (size_t i = 0; i < COUNT(options); i++)
         for (unsigned n = 2; n <= NOISY_MAX_QUBITS; n += 2) {
             p = (struct problem){.c = noisy_random_circuit(n, n, 30, 6), .n_samples = 3};
@@ -134,7 +134,7 @@ static void check_noise(unsigned threads) {
             struct qr_sim_options o = options[i];
             o.isa = qr_isa_best();
             check_problem(&p, &o, threads);
-            drop(&p);
+            problem_fini(&p);
         }
 }
 

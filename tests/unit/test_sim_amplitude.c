@@ -5,8 +5,9 @@
 
 #include "circuit/circuit_json.h"
 
-static const double tolerance[2] = {5e-5, 1e-12};
-#include "tests/ref/against_dense.h"
+#include "tests/ref/problem.h"
+
+static struct deviation deviation = {.tolerance = {5e-5, 1e-12}};
 
 static struct qr_circuit *circuit_of(const char *text) {
     struct qr_json *root = NULL;
@@ -78,12 +79,12 @@ static void check_closed_form(const struct problem *p, enum qr_precision precisi
         const double *x = p->x + s * dim, *direction = p->direction + s * p->n_obs;
         double z = 0, top = 1, sum = closed_form(p->obs, p->n_obs, direction, n, x, want);
         for (size_t r = 0; r < p->n_obs; r++) z += direction[r] * a.z[s * p->n_obs + r];
-        off_by("z", z, sum, 10, precision, seed);
+        off_by(&deviation, "z", z, sum, 10, precision, seed);
         for (size_t i = 0; i < dim; i++) top = fmax(top, fabs(p->scale[s] * want[i]));
         for (size_t i = 0; i < dim; i++) {
             bool pair = x[i] == 0 && x[i ^ 1] == 0;
-            off_by("by an amplitude", a.dx[s * dim + i], pair ? 0 : p->scale[s] * want[i], top,
-                   precision, seed);
+            off_by(&deviation, "by an amplitude", a.dx[s * dim + i],
+                   pair ? 0 : p->scale[s] * want[i], top, precision, seed);
         }
     }
 }
@@ -102,7 +103,7 @@ static void test_alone(void) {
         p.x[dim] = -1;
         for (int precision = 0; precision < 2; precision++)
             check_closed_form(&p, (enum qr_precision)precision, seed);
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -134,16 +135,16 @@ static void test_with_other_gates(void) {
             struct answer a =
                 run_engine(&p, (enum qr_precision)precision, qr_isa_best(), 0, wanted);
             CHECK(a.ok);
-            against_dense(&p, &a, wanted, (enum qr_precision)precision, seed);
+            check_against_dense(&deviation, &p, &a, wanted, (enum qr_precision)precision, seed);
             for (int isa = 0; isa < QR_ISAS; isa++) {
                 if (!qr_isa_available((enum qr_isa)isa)) continue;
                 struct answer b = run_engine(&p, (enum qr_precision)precision, (enum qr_isa)isa,
                                              (unsigned)isa % 3, wanted);
-                CHECK(same(&a, &b), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
+                CHECK(answer_equal(&a, &b), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
                       (unsigned long)seed);
             }
         }
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -189,7 +190,7 @@ static void test_zeros(void) {
         CHECK(a.ok && fabs(a.z[1] - 111) <= 1e-4, "%g", a.z[1]);
         for (size_t i = 0; i < 8; i++) CHECK(a.dx[i] != 0 && a.dx[8 + i] == 0, "%g", a.dx[8 + i]);
     }
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* ---- many qubits ---- */
@@ -247,6 +248,6 @@ int main(void) {
     test_large(12);
     test_large(14);
     printf("    worst %.2g of the largest component in single precision, %.2g in double\n",
-           worst[QR_SINGLE], worst[QR_DOUBLE]);
+           deviation.worst[QR_SINGLE], deviation.worst[QR_DOUBLE]);
     return t_end();
 }

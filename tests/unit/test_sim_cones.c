@@ -97,7 +97,7 @@ static struct problem random_problem(uint64_t seed) {
         struct qr_err err;
         CHECK(qr_observable_parse(text, n, &p.obs[r], &err) == QR_OK, "%s", err.msg);
     }
-    problem_room(&p, n);
+    problem_alloc(&p, n);
     ref_random_numbers(seed + 1, p.c->n_params, -1, 1, p.theta);
     ref_random_numbers(seed + 2, p.n_samples * n, -1, 1, p.x);
     ref_random_numbers(seed + 3, p.n_samples * p.n_obs, -1, 1, p.direction);
@@ -170,7 +170,7 @@ static void compare_engines(const struct problem *p, uint64_t seed) {
     for (int isa = 0; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
         struct answer other = run_engine(p, QR_ENGINE_CONES, (enum qr_isa)isa);
-        CHECK(same(&a, &other), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
+        CHECK(answer_equal(&a, &other), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
               (unsigned long)seed);
     }
     if (wanted) check_samples_alone(p, &a, seed);
@@ -194,7 +194,7 @@ static void test_random_circuits(void) {
             compare_engines(&p, seed);
             wanted = NULL;
         }
-        drop(&p);
+        problem_fini(&p);
     }
     printf("    %u of %u random circuits compared; worst %.2g of the largest component\n",
            n_compared, n_seeds, worst);
@@ -229,7 +229,7 @@ static struct qr_gate_arg parameter(struct problem *p, const char *name) {
 }
 
 static void fill(struct problem *p) {
-    problem_room(p, p->c->n_columns);
+    problem_alloc(p, p->c->n_columns);
     ref_random_numbers(1, p->c->n_params, -1, 1, p->theta);
     ref_random_numbers(2, p->n_samples * p->c->n_columns, -1, 1, p->x);
     ref_random_numbers(3, p->n_samples * p->n_obs, -1, 1, p->direction);
@@ -248,7 +248,7 @@ static void check_equal(struct problem *p, uint64_t number) {
         if (turn) check_samples_alone(p, &a, number);
     }
     wanted = NULL;
-    drop(p);
+    problem_fini(p);
 }
 
 /* Read-outs without a Pauli, that are always 0, or that depend on data but no parameter, or on a
@@ -308,7 +308,7 @@ static void test_columns_in_many_places(void) {
         compare_engines(&p, mask);
     }
     wanted = NULL;
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* Pairs of qubits with cones that differ in one thing each: none may be mistaken for another. */
@@ -421,8 +421,8 @@ static void test_240_qubits(void) {
         compare(&p, &a, &b, 8);
     }
     wanted = NULL;
-    drop(&p);
-    drop(&part);
+    problem_fini(&p);
+    problem_fini(&part);
 }
 
 /* Micro-batches of one sample, of more than a block, and of equal samples. */
@@ -477,7 +477,7 @@ static void test_either_end(void) {
         struct answer a = run_engine(&one, QR_ENGINE_CONES, qr_isa_best()),
                       b = run_engine(&other, QR_ENGINE_CONES, qr_isa_best());
         bool symmetric = kinds[k][0] != QR_GATE_CNOT;
-        CHECK(same(&a, &b) == symmetric, "gates %zu from their other ends", k);
+        CHECK(answer_equal(&a, &b) == symmetric, "gates %zu from their other ends", k);
         CHECK(!symmetric || flops_of(&one) == flops_of(&other), "%.0f and %.0f flop",
               flops_of(&one), flops_of(&other));
         check_equal(&one, 9);
@@ -509,7 +509,8 @@ static void test_threads(bool with_data) {
     struct answer one = answer_of(&p, p.c, p.obs, &opt, 0, NULL);
     for (unsigned threads = 2; threads <= 5; threads++) {
         struct answer many = answer_of(&p, p.c, p.obs, &opt, threads, NULL);
-        CHECK(same(&one, &many), "%u threads, %s data", threads, with_data ? "with" : "without");
+        CHECK(answer_equal(&one, &many), "%u threads, %s data", threads,
+              with_data ? "with" : "without");
     }
     check_equal(&p, 6);
 }
@@ -528,7 +529,7 @@ static void test_bad_numbers(void) {
         struct answer a = run_engine(&p, QR_ENGINE_CONES, qr_isa_best());
         wanted = NULL;
         CHECK(a.ok == !turn, "turn %u", turn);
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -541,7 +542,7 @@ static void test_small_states(void) {
         struct answer a = run_engine(&p, QR_ENGINE_AUTO, qr_isa_best());
         CHECK(strcmp(a.engine, n < 12 ? "statevector" : "cones") == 0, "%u qubits by %s", n,
               a.engine);
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -575,7 +576,7 @@ static void check_rejected(struct problem *p, const char *words) {
     CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED &&
               strstr(err.msg, words),
           "%s", err.msg);
-    drop(p);
+    problem_fini(p);
 }
 
 static void test_rejected(void) {

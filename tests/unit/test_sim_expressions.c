@@ -11,8 +11,9 @@
 
 #include <math.h>
 
-static const double tolerance[2] = {2e-5, 1e-12};
-#include "tests/ref/against_dense.h"
+#include "tests/ref/problem.h"
+
+static struct deviation deviation = {.tolerance = {2e-5, 1e-12}};
 
 /* ---- problems ---- */
 
@@ -85,12 +86,12 @@ static void check_equal_bits(const struct problem *p, const struct answer *a, en
     for (int isa = 0; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
         struct answer b = run_engine(p, precision, (enum qr_isa)isa, engine, 0, wanted);
-        CHECK(same(a, &b), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
+        CHECK(answer_equal(a, &b), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
               (unsigned long)seed);
     }
     for (unsigned threads = 1; threads <= 2; threads++) {
         struct answer b = run_engine(p, precision, qr_isa_best(), engine, threads, wanted);
-        CHECK(same(a, &b), "bits with %u threads, seed %lu", threads, (unsigned long)seed);
+        CHECK(answer_equal(a, &b), "bits with %u threads, seed %lu", threads, (unsigned long)seed);
     }
 }
 
@@ -117,11 +118,11 @@ static void test_random_circuits(void) {
                 qr_sim_plan_free(plan);
                 struct answer a = run_engine(&p, opt.precision, opt.isa, engines[e], 0, wanted);
                 CHECK(a.ok);
-                against_dense(&p, &a, wanted, opt.precision, seed);
+                check_against_dense(&deviation, &p, &a, wanted, opt.precision, seed);
                 if (seed % 5 == 0)
                     check_equal_bits(&p, &a, engines[e], wanted, opt.precision, seed);
             }
-        drop(&p);
+        problem_fini(&p);
     }
     CHECK(n_expressions > 100, "%u expressions", n_expressions);
 }
@@ -163,7 +164,7 @@ static void test_large(void) {
             struct answer b =
                 run_engine(&twin, QR_DOUBLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, 0, NULL);
             for (size_t r = 0; r < p.n_obs; r++)
-                off_by("z", a.z[s * p.n_obs + r], b.z[r], 10, QR_DOUBLE, n);
+                off_by(&deviation, "z", a.z[s * p.n_obs + r], b.z[r], 10, QR_DOUBLE, n);
             for (unsigned k = 0; k < n_own; k++) {
                 want[k] += qr_fixed_to_double(b.grad[k]);
                 for (size_t i = 0; i < p.c->n_expressions; i++) {
@@ -177,9 +178,10 @@ static void test_large(void) {
         }
         for (unsigned k = 0; k < p.c->n_params; k++) top = fmax(top, fabs(want[k]));
         for (unsigned k = 0; k < p.c->n_params; k++)
-            off_by(p.c->param_names[k], qr_fixed_to_double(a.grad[k]), want[k], top, QR_DOUBLE, n);
+            off_by(&deviation, p.c->param_names[k], qr_fixed_to_double(a.grad[k]), want[k], top,
+                   QR_DOUBLE, n);
         qr_lowered_free(l);
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -204,7 +206,7 @@ static struct problem lines(const struct line *line, size_t n, unsigned n_column
         CHECK(qr_circuit_add(p.c, &g, &err) == QR_OK, "%s", err.msg);
     }
     CHECK(qr_observable_parse(readout, 2, &p.obs[0], &err) == QR_OK, "%s", err.msg);
-    problem_room(&p, n_columns);
+    problem_alloc(&p, n_columns);
     ref_random_numbers(7, p.c->n_params, 0.1, 0.9, p.theta);
     ref_random_numbers(8, 2 * n_columns, 0.1, 0.9, p.x);
     p.direction[0] = p.direction[1] = p.scale[0] = 1;
@@ -225,9 +227,9 @@ static void test_unused_parameter(void) {
         if (e == QR_ENGINE_STREAMING) continue;
         struct answer a = run_engine(&p, QR_DOUBLE, qr_isa_best(), (enum qr_engine)e, 0, NULL);
         CHECK(a.ok && a.grad[0] != 0 && a.grad[1] == 0, "engine %d", e);
-        against_dense(&p, &a, NULL, QR_DOUBLE, 0);
+        check_against_dense(&deviation, &p, &a, NULL, QR_DOUBLE, 0);
     }
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* A number outside of a function's domain fails the sample, or the step. */
@@ -248,7 +250,7 @@ static void test_bad_numbers(void) {
         CHECK(isnan(a.z[0]) && isnan(a.z[1]) && !a.ok && a.grad[0] == 0, "engine %d", e);
         p.theta[0] = 0.5;
     }
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* The lowered circuit, and its derived parameters and columns. */
@@ -273,7 +275,7 @@ static void test_lowered(void) {
     struct qr_circuit *plain = ref_random_circuit(1, 2, 5);
     CHECK(!qr_circuit_lower(plain));
     qr_circuit_free(plain);
-    drop(&p);
+    problem_fini(&p);
 }
 
 int main(void) {
@@ -283,6 +285,6 @@ int main(void) {
     test_unused_parameter();
     test_bad_numbers();
     printf("    worst %.2g of the largest component in single precision, %.2g in double\n",
-           worst[QR_SINGLE], worst[QR_DOUBLE]);
+           deviation.worst[QR_SINGLE], deviation.worst[QR_DOUBLE]);
     return t_end();
 }

@@ -215,8 +215,8 @@ static void check_equal_over_tables(const struct problem *p, const struct qr_cir
     for (int isa = 0; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
         struct answer a = run_engine(p, c, obs, precision, (enum qr_isa)isa, 0);
-        CHECK(same(&a, first), "bits of %s, precision %d, seed %lu", qr_isa_name((enum qr_isa)isa),
-              precision, (unsigned long)seed);
+        CHECK(answer_equal(&a, first), "bits of %s, precision %d, seed %lu",
+              qr_isa_name((enum qr_isa)isa), precision, (unsigned long)seed);
     }
 }
 
@@ -239,7 +239,7 @@ static void test_small(void) {
             if (seed % 6 == 0)
                 check_equal_over_tables(&p, p.c, p.obs, (enum qr_precision)precision, &a, seed);
         }
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -259,7 +259,7 @@ static void check_scattered(const struct problem *p, unsigned n, uint64_t seed, 
         if (tables) check_equal_over_tables(p, c, obs, (enum qr_precision)precision, &a, seed);
         for (unsigned t = 1; t <= 3; t++) {
             struct answer b = run_engine(p, c, obs, (enum qr_precision)precision, qr_isa_best(), t);
-            CHECK(same(&a, &b), "%s: bits with %u threads, n = %u", what, t, n);
+            CHECK(answer_equal(&a, &b), "%s: bits with %u threads, n = %u", what, t, n);
         }
     }
     for (size_t r = 0; r < p->n_obs; r++) qr_observable_fini(&obs[r]);
@@ -277,7 +277,7 @@ static void test_large(void) {
             p.obs[p.n_obs - 1] = ref_alike_observable(seed, 5, 60);
         }
         check_scattered(&p, n, seed, seed <= 4 && n < 15, "large");
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -298,7 +298,7 @@ static void test_structured(void) {
         if (!data) without_columns(p.c);
         problem_draw(&p, seed);
         check_scattered(&p, n, seed, seed % 6 < 2, "structured");
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -357,7 +357,7 @@ static void test_against_cones(unsigned x) {
         }
         p.n_obs = 1;
         CHECK(qr_observable_parse(text, n, &p.obs[0], &err) == QR_OK, "%s", err.msg);
-        problem_room(&p, 0);
+        problem_alloc(&p, 0);
         ref_random_numbers(n, p.c->n_params, -2, 2, p.theta);
         p.direction[0] = p.scale[0] = 1;
         struct qr_sim_options o = {
@@ -376,7 +376,7 @@ static void test_against_cones(unsigned x) {
                       "%u: param %u: %.17g not %.17g", n, k, qr_fixed_to_double(a.grad[k]),
                       qr_fixed_to_double(want.grad[k]));
         }
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -397,7 +397,7 @@ static void test_equal_gates(void) {
         CHECK(qr_observable_parse("Z0 + Z1 + Z2 + Z3 + Z4 + Z5 + Z6 + Z7 + Z8 + Z9 + Z10 + Z11",
                                   QUBITS, &p.obs[0], &err) == QR_OK,
               "%s", err.msg);
-        problem_room(&p, 0);
+        problem_alloc(&p, 0);
         p.theta[0] = turns * 0.5 / LAYERS;
         p.direction[0] = p.scale[0] = 1;
         struct qr_sim_options o = {
@@ -409,7 +409,7 @@ static void test_equal_gates(void) {
               z - cosines[turns % 4]);
         CHECK(turns % 2 == 0 || fabs(d + cosines[(turns + 3) % 4]) <= most,
               "%u quarters: derivative %.3g off", turns, d + cosines[(turns + 3) % 4]);
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -419,7 +419,7 @@ static void test_without_data(void) {
         struct problem p = problem_of(seed + 2000, 5, 30, 1);
         without_columns(p.c);
         check_scattered(&p, 9 + (unsigned)(seed % 3), seed, true, "without data");
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -476,7 +476,7 @@ static void test_independent_samples(void) {
     for (unsigned k = 0; k < p.c->n_params; k++)
         CHECK(fabs(sum[k] - qr_fixed_to_double(all.grad[k])) <= 1e-12, "%.17g %.17g", sum[k],
               qr_fixed_to_double(all.grad[k]));
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* A workspace keeps the state after the fixed gates for later samples and parameters: a used one
@@ -489,7 +489,7 @@ static void test_used_workspace(void) {
         struct qr_circuit *c = scatter(p.c, sizes[i], 7 + i, false, place);
         struct qr_observable obs[MAX_OBS];
         for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);
-        problem_room(&q, p.c->n_columns);
+        problem_alloc(&q, p.c->n_columns);
         ref_random_numbers(1, p.c->n_params, -2, 2, q.theta);
         ref_random_numbers(2, p.c->n_columns, -2, 2, q.x);
         ref_random_numbers(3, p.n_obs, -1, 1, q.direction);
@@ -514,7 +514,7 @@ static void test_used_workspace(void) {
                 qr_sim_backward(b, ws, NULL, turns[t]->direction, turns[t]->scale, grad, NULL);
             if (!t) free(grad);
         }
-        CHECK(same(&used, &fresh), "n = %u", sizes[i]);
+        CHECK(answer_equal(&used, &fresh), "n = %u", sizes[i]);
         qr_sim_workspace_free(ws);
         qr_sim_bound_free(b);
         qr_sim_plan_free(plan);
@@ -524,7 +524,7 @@ static void test_used_workspace(void) {
         free(q.x);
         free(q.direction);
         free(q.scale);
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -535,7 +535,7 @@ static void test_bad_numbers(void) {
     bool clean = true;
     for (unsigned k = 0; k < p.c->n_params; k++) clean &= a.grad[k] == 0;
     CHECK(!a.ok && clean);
-    drop(&p);
+    problem_fini(&p);
 }
 
 static void test_too_large(void) {

@@ -147,13 +147,13 @@ static void check_equal_bits(const struct problem *p, const struct answer *a, co
     for (int isa = 0; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
         struct answer b = run_engine(p, precision, (enum qr_isa)isa, 0, wanted);
-        CHECK(same(a, &b), "bits of %s, precision %d, seed %lu", qr_isa_name((enum qr_isa)isa),
-              precision, (unsigned long)seed);
+        CHECK(answer_equal(a, &b), "bits of %s, precision %d, seed %lu",
+              qr_isa_name((enum qr_isa)isa), precision, (unsigned long)seed);
     }
     for (unsigned threads = 1; threads <= 2; threads++) {
         struct answer b = run_engine(p, precision, qr_isa_best(), threads, wanted);
-        CHECK(same(a, &b), "bits with %u threads, precision %d, seed %lu", threads, precision,
-              (unsigned long)seed);
+        CHECK(answer_equal(a, &b), "bits with %u threads, precision %d, seed %lu", threads,
+              precision, (unsigned long)seed);
     }
     for (size_t s = 0; s < p->n_samples; s++) {
         struct problem one = sample_of(p, s);
@@ -182,7 +182,7 @@ static void test_random_circuits(void) {
                 check_parameters(&p, &a, wanted, (enum qr_precision)precision, seed);
             }
         }
-        drop(&p);
+        problem_fini(&p);
     }
     CHECK(n_both >= 20, "only %u gates with data and a parameter", n_both);
 }
@@ -204,7 +204,7 @@ static void test_large(void) {
             if (i < COUNT(sizes))
                 check_equal_bits(&p, &a, wanted, (enum qr_precision)precision, 200 + i);
         }
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -231,7 +231,7 @@ static void test_float32_bound(void) {
             mean += off / top;
             most = fmax(most, off / top);
         }
-        drop(&p);
+        problem_fini(&p);
     }
     mean /= (double)n_samples;
     printf("    %zu samples in single precision: mean %.2g, worst %.2g of the largest component\n",
@@ -262,7 +262,7 @@ static void test_both_arguments(void) {
         if (i % 2) qr_qubits_add(&g.controls, (i + 2) % 3);
         CHECK(qr_circuit_add(p.c, &g, &err) == QR_OK, "%s", err.msg);
     }
-    problem_room(&p, 3);
+    problem_alloc(&p, 3);
     ref_random_numbers(1, p.c->n_params, -2, 2, p.theta);
     ref_random_numbers(2, p.n_samples * 3, -2, 2, p.x);
     ref_random_numbers(3, p.n_samples, -1, 1, p.direction);
@@ -278,7 +278,7 @@ static void test_both_arguments(void) {
             check_equal_bits(&p, &a, wanted, (enum qr_precision)precision, mask);
         }
     }
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* A NaN of a sample and a value that is too large are reported, and nothing is added. */
@@ -293,7 +293,7 @@ static void test_bad_numbers(void) {
         bool clean = true;
         for (unsigned k = 0; k < p.c->n_params; k++) clean &= a.grad[k] == 0;
         CHECK(!a.ok && clean, "turn %u", turn);
-        drop(&p);
+        problem_fini(&p);
     }
 }
 
@@ -320,7 +320,7 @@ static void test_engines(void) {
     CHECK(qr_sim_compile(p.c, p.obs, 1, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED &&
               strstr(err.msg, "derivatives with respect to inputs are required"),
           "%s", err.msg);
-    drop(&p);
+    problem_fini(&p);
 }
 
 int main(void) {

@@ -147,7 +147,7 @@ static void check_streaming(unsigned n, unsigned stages, enum kind kind, size_t 
                             enum qr_precision precision, bool count) {
     struct problem p = case_of(n, stages, kind, samples);
     check_orders(&p, QR_ENGINE_STREAMING, precision, count, "streaming");
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* Every sample has different angles, so no two items are equal: the report's figures are exact. */
@@ -155,13 +155,13 @@ static void check_cones(unsigned n, unsigned stages, enum kind kind, size_t samp
                         enum qr_precision precision) {
     struct problem p = case_of(n, stages, kind, samples);
     check_orders(&p, QR_ENGINE_CONES, precision, true, "cones");
-    drop(&p);
+    problem_fini(&p);
 }
 
 static void check_statevector(unsigned n, unsigned stages, size_t samples, bool count) {
     struct problem p = case_of(n, stages, stages ? EACH : LAST, samples);
     check_orders(&p, QR_ENGINE_STATEVECTOR, QR_SINGLE, count, "statevector");
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* Gates of all kinds, with controls; a read-out of a few terms, and one of many terms that flip the
@@ -171,13 +171,13 @@ static void check_random(unsigned n, uint64_t seed, size_t samples) {
         .c = ref_random_circuit(seed, n, 40 + 2 * n), .n_obs = 2, .n_samples = samples};
     p.obs[0] = ref_random_observable(seed, n);
     p.obs[1] = ref_alike_observable(seed, n, n % 3 ? 70 : 1);
-    problem_room(&p, p.c->n_columns);
+    problem_alloc(&p, p.c->n_columns);
     ref_random_numbers(seed, p.c->n_params, 0, 6.28, p.theta);
     ref_random_numbers(seed + 1, samples * p.c->n_columns, -2, 2, p.x);
     ref_random_numbers(seed + 2, samples * 2, -1, 1, p.direction);
     ref_random_numbers(seed + 3, samples, -2, 2, p.scale);
     check_orders(&p, QR_ENGINE_STATEVECTOR, n % 2 ? QR_DOUBLE : QR_SINGLE, n < 12, "statevector");
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* ---- text, and the reason for an engine ---- */
@@ -210,7 +210,7 @@ static void check_case(unsigned n, unsigned stages, enum kind kind, enum qr_engi
                        const char *const *want, size_t n_want) {
     struct problem p = case_of(n, stages, kind, 1);
     check_words(&p, engine, want, n_want);
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* A QCNN with one more gate at its end. */
@@ -219,7 +219,7 @@ static void check_rejected(unsigned n, const struct qr_gate *more, const char *r
     struct qr_err err;
     CHECK(qr_circuit_add(p.c, more, &err) == QR_OK, "%s", err.msg);
     check_words(&p, QR_ENGINE_AUTO, (const char *const[]){"statevector engine", reason}, 2);
-    drop(&p);
+    problem_fini(&p);
 }
 
 static void check_texts(void) {
@@ -306,7 +306,7 @@ static void check_memory(void) {
             CHECK(bytes <= (size_t)200 * 1000 * 1000, "%zu bytes", bytes);
         last = bytes;
         qr_sim_plan_free(plan);
-        drop(&p);
+        problem_fini(&p);
     }
 }
 

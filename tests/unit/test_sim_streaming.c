@@ -46,7 +46,7 @@ static void check_rejected(struct problem *p) {
               strstr(err.msg, "no engine supports it"),
           "n %u", p->c->n_qubits);
     qr_sim_plan_free(plan);
-    drop(p);
+    problem_fini(p);
 }
 
 static void check(unsigned n, unsigned stages, enum kind kind) {
@@ -63,7 +63,7 @@ static void check(unsigned n, unsigned stages, enum kind kind) {
     b = run_engine(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
     a = run_engine(&p, QR_ENGINE_STREAMING, QR_DOUBLE, qr_isa_best(), 0, p.direction);
     compare(&p, &a, &b, 1e-12, "directed");
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* ---- encodings: the same layers after another preparation ---- */
@@ -117,7 +117,7 @@ static void check_encoding(unsigned n, enum encoding e) {
     compare(&p, &a, &b, 1e-12, "double");
     struct answer single = run_engine(&p, QR_ENGINE_STREAMING, QR_SINGLE, qr_isa_best(), 0, NULL);
     compare(&p, &single, &b, 2e-6, "single");
-    drop(&p);
+    problem_fini(&p);
 }
 
 /* ---- bits ---- */
@@ -129,13 +129,13 @@ static void check_bits(unsigned n, unsigned stages, enum kind kind, enum qr_prec
     for (int isa = portable ? 0 : 1; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
         struct answer a = run_engine(&p, QR_ENGINE_STREAMING, precision, (enum qr_isa)isa, 1, NULL);
-        CHECK(same(&a, &first), "n %u stages %u table %s", n, stages,
+        CHECK(answer_equal(&a, &first), "n %u stages %u table %s", n, stages,
               qr_isa_name((enum qr_isa)isa));
     }
     for (unsigned threads = 2; threads <= 3; threads++) {
         struct answer a =
             run_engine(&p, QR_ENGINE_STREAMING, precision, qr_isa_best(), threads, NULL);
-        CHECK(same(&a, &first), "n %u stages %u threads %u", n, stages, threads);
+        CHECK(answer_equal(&a, &first), "n %u stages %u threads %u", n, stages, threads);
     }
     for (size_t i = 1; i < p.n_samples; i++)
         memcpy(p.direction + i * p.n_obs, p.direction, p.n_obs * sizeof *p.direction);
@@ -143,8 +143,8 @@ static void check_bits(unsigned n, unsigned stages, enum kind kind, enum qr_prec
         run_engine(&p, QR_ENGINE_STREAMING, precision, qr_isa_best(), 2, p.direction);
     struct answer again =
         run_engine(&p, QR_ENGINE_STREAMING, precision, qr_isa_best(), 0, p.direction);
-    CHECK(same(&known, &again), "n %u stages %u directed", n, stages);
-    drop(&p);
+    CHECK(answer_equal(&known, &again), "n %u stages %u directed", n, stages);
+    problem_fini(&p);
 }
 
 int main(void) {
