@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "data/named_files.h"
-#include "tests/data_files.h"
+#include "tests/support/data_files.h"
 
 /* Files of a channel are concatenated; all files have the columns of the first training file. */
 static void channels(void) {

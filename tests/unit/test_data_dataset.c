@@ -1,6 +1,6 @@
 /* Data sets: the generator, valid files, and malformed files with the error for each. */
 #include "exact/random.h"
-#include "tests/data_files.h"
+#include "tests/support/data_files.h"
 
 static void generator(void) {
     struct qr_data_options opt = options(QR_DATA_EXCITATIONS, 8, 1);

@@ -1,6 +1,6 @@
 /* CSV files matched by the input names of a trained model, labels that are words, columns that
  * data.labels names, and unsupported formats. */
-#include "tests/data_files.h"
+#include "tests/support/data_files.h"
 
 #include "format/data_names.h"
 

@@ -1,6 +1,6 @@
 /* Membership state machine: messages and timeouts. Two or three machines are connected without
  * delay, on virtual time. */
-#include "tests/boxes.h"
+#include "tests/support/boxes.h"
 
 static void test_forms_and_ends(void) {
     reset();

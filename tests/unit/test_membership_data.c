@@ -1,6 +1,6 @@
 /* Membership and data streams: a peer whose stream passes no data is no member, but a newcomer does
  * not form a second ring beside it. */
-#include "tests/boxes.h"
+#include "tests/support/boxes.h"
 
 static struct box *new_box(size_t slot, uint32_t index) {
     return box((uint32_t)slot, index, 2, (uint8_t)(index + 1), fields_64);

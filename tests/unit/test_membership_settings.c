@@ -1,6 +1,6 @@
 /* Membership and settings: those that must be equal, those that may differ, and newcomers with
  * other settings at a working ring. */
-#include "tests/boxes.h"
+#include "tests/support/boxes.h"
 
 static void test_settings(void) {
     reset();

@@ -1,39 +1,27 @@
-/* tests/data_files.h — two files of samples in a folder of their own, and what the loader says of
- * them. */
-#ifndef TESTS_DATA_FILES_H
-#define TESTS_DATA_FILES_H
+/* tests/support/data_files.c — files of samples, and the data that the loader reads from them. */
+#include "tests/support/data_files.h"
 
-#include <math.h>
-#include <unistd.h>
+char dir[] = "/tmp/qring-test-data-XXXXXX", path[64], path2[64];
 
-#include "base/file.h"
-#include "base/mem.h"
-#include "data/dataset.h"
-#include "format/npz.h"
-#include "tests/t.h"
-
-static char dir[] = "/tmp/qring-test-data-XXXXXX";
-static char path[64], path2[64];
-
-static inline bool data_begin(void) {
+bool data_begin(void) {
     if (!mkdtemp(dir)) return false;
     snprintf(path, sizeof path, "%s/first.bin", dir);
     snprintf(path2, sizeof path2, "%s/second.bin", dir);
     return true;
 }
-static inline void data_end(void) {
+
+void data_end(void) {
     unlink(path);
     unlink(path2);
     rmdir(dir);
 }
 
-static inline void write_text(const char *to, const char *text) {
+void write_text(const char *to, const char *text) {
     struct qr_err err;
     CHECK(qr_file_replace(to, qr_bytes_of_string(text), &err) == QR_OK, "%s", err.msg);
 }
 
-/* Takes t. */
-static inline void write_tensors(const char *to, struct qr_tensors *t) {
+void write_tensors(const char *to, struct qr_tensors *t) {
     struct qr_buf out = {0};
     struct qr_err err;
     qr_npz_write(t, &out);
@@ -42,11 +30,8 @@ static inline void write_tensors(const char *to, struct qr_tensors *t) {
     qr_tensors_free(t);
 }
 
-/* Values of x count up from 0 in steps of 0.5, those of y in steps of 1. bad_x: one of x; 0:
- * none. */
-static inline void write_npz(const char *to, const char *x_name, const size_t *x_dims,
-                             unsigned x_rank, const size_t *y_dims, unsigned y_rank, double bad_x,
-                             size_t bad_at) {
+void write_npz(const char *to, const char *x_name, const size_t *x_dims, unsigned x_rank,
+               const size_t *y_dims, unsigned y_rank, double bad_x, size_t bad_at) {
     struct qr_tensors t = {0};
     struct qr_tensor *x = qr_tensors_add(&t, x_name, x_rank, x_dims, NULL);
     for (size_t i = 0; i < x->n; i++) x->values[i] = 0.5 * (double)i;
@@ -56,8 +41,7 @@ static inline void write_npz(const char *to, const char *x_name, const size_t *x
     write_tensors(to, &t);
 }
 
-static inline struct qr_data_options options(enum qr_data_source source, size_t n_columns,
-                                             size_t n_outputs) {
+struct qr_data_options options(enum qr_data_source source, size_t n_columns, size_t n_outputs) {
     return (struct qr_data_options){.source = source,
                                     .url = path,
                                     .train_fraction = 1,
@@ -68,7 +52,7 @@ static inline struct qr_data_options options(enum qr_data_source source, size_t 
                                     .seed = 1};
 }
 
-static inline struct qr_dataset load(const struct qr_data_options *opt) {
+struct qr_dataset load(const struct qr_data_options *opt) {
     struct qr_dataset d = {0};
     struct qr_err err = {.msg = ""};
     CHECK(qr_dataset_load(opt, &d, &err) == QR_OK, "%s", err.msg);
@@ -76,15 +60,13 @@ static inline struct qr_dataset load(const struct qr_data_options *opt) {
     return d;
 }
 
-static inline void refused(const struct qr_data_options *opt, enum qr_code want, const char *says) {
+void refused(const struct qr_data_options *opt, enum qr_code want, const char *says) {
     struct qr_dataset d = {0};
     struct qr_err err = {.msg = ""};
     enum qr_code code = qr_dataset_load(opt, &d, &err);
     CHECK(code == want && !d.x && !d.y, "%s: %s", qr_code_name(code), says);
-    CHECK(strstr(err.msg, says), "'%s' does not say '%s'", err.msg, says);
+    CHECK(strstr(err.msg, says), "'%s' does not contain '%s'", err.msg, says);
     if (opt->source != QR_DATA_EXCITATIONS && want == QR_DATA_LOSS && opt->train_fraction == 1)
         CHECK(strstr(err.msg, dir), "'%s' does not name the file", err.msg);
     qr_dataset_fini(&d);
 }
-
-#endif
