@@ -1,5 +1,5 @@
-/* The forms of the link that the conformance suite runs: each is a maker of links that can reach
- * each other, with a clock. */
+/* tests/conform/link_forms.h — implementations of link for the conformance suite. Each makes links
+ * that can reach each other, and has a clock. */
 #ifndef LINK_FORMS_H
 #define LINK_FORMS_H
 
@@ -7,11 +7,11 @@
 #include "link/link.h"
 
 struct link_form {
-    const char *name, *host; /* host: what to listen on */
+    const char *name, *host; /* host: to listen on */
     void *(*start)(void);    /* once per case */
     struct qr_link *(*make)(void *ctx);
     int64_t (*now_ns)(void *ctx);
     void (*stop)(void *ctx); /* all links are freed */
-    bool copies;             /* it never borrows a body */
+    bool copies;             /* never borrows a body */
 };
 #endif

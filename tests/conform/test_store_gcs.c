@@ -347,7 +347,7 @@ static void test_credential_files(void) {
         struct qr_buf b = {0};
         for (const char *c = credential_files[i].text; *c; c++) {
             if (*c == '@' && c[1] == '/') qr_buf_puts(&b, endpoint);
-            else if (*c == '$') qr_buf_puts(&b, dir);
+            else if (*c == '$') qr_buf_puts(&b, bench_dir);
             else qr_buf_put(&b, c, 1);
         }
         qr_auto(qr_free_p) char *path = write_file(credential_files[i].file, qr_buf_string(&b));
@@ -358,7 +358,7 @@ static void test_credential_files(void) {
         qr_buf_free(&b);
     }
     test_hostile_token_urls(o);
-    qr_auto(qr_free_p) char *missing = qr_path_join(dir, "nowhere.json");
+    qr_auto(qr_free_p) char *missing = qr_path_join(bench_dir, "nowhere.json");
     o.credentials = missing;
     check_put(&o, "a missing file", QR_NOT_FOUND, "nowhere.json");
     test_encrypted_key(o);
@@ -366,7 +366,7 @@ static void test_credential_files(void) {
     check_put(&o, "no source", QR_UNAUTHENTICATED, "NO_GCE_CHECK");
     qr_auto(qr_free_p) char *gcloud =
         write_file("application_default_credentials.json", "{\"type\":\"x\"}");
-    o.gcloud_dir = dir;
+    o.gcloud_dir = bench_dir;
     check_put(&o, "gcloud's file is found", QR_INVALID_ARGUMENT,
               "application_default_credentials.json");
     unlink(gcloud), unlink(service), unlink(subject);
@@ -406,12 +406,12 @@ static struct qr_store *open_shared(void) {
 
 int main(void) {
     virtual_ns = 1000 * QR_SECOND;
-    CHECK(mkdtemp(dir) != NULL);
-    make_pattern();
+    CHECK(mkdtemp(bench_dir) != NULL);
+    web_bench_init(&bucket_kind);
     pid_t pid = start_fake(host, sizeof host);
     if (pid < 0) {
         SKIP("there is no /usr/bin/python3 for the fake of Cloud Storage");
-        rmdir(dir);
+        rmdir(bench_dir);
         return t_end();
     }
     snprintf(endpoint, sizeof endpoint, "http://%s", host);
@@ -431,6 +431,6 @@ int main(void) {
     kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
     free(pattern);
-    CHECK(rmdir(dir) == 0, "%s is not empty", dir);
+    CHECK(rmdir(bench_dir) == 0, "%s is not empty", bench_dir);
     return t_end();
 }

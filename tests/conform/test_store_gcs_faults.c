@@ -469,7 +469,7 @@ int main(void) {
         return t_end();
     }
     snprintf(endpoint, sizeof endpoint, "%s%s", bench ? "" : "http://", bench ? at : host);
-    make_pattern();
+    web_bench_init(&bucket_kind);
     if (bench) make_bucket();
     for (size_t i = 0; i < COUNT(google); i++) conform(&google[i]);
     test_every_verb();

@@ -106,7 +106,7 @@ static void test_addresses(void) {
          "r2.example"},
     };
     struct qr_err err = {0};
-    qr_auto(qr_free_p) char *path = qr_path_join(dir, "config");
+    qr_auto(qr_free_p) char *path = qr_path_join(bench_dir, "config");
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct qr_s3_options o = options();
         qr_auto(qr_free_p) char *text =
@@ -340,11 +340,11 @@ int main(void) {
         return t_end();
     }
     snprintf(endpoint, sizeof endpoint, "%s%s", at ? "" : "http://", at ? at : host);
-    make_pattern();
+    web_bench_init(&bucket_kind);
     if (at) {
         test_real_server(bucket ? bucket : "qring");
     } else {
-        CHECK(mkdtemp(dir) != NULL);
+        CHECK(mkdtemp(bench_dir) != NULL);
         struct qr_s3_options o = options();
         struct qr_store *s = open_with("suite", &o, NULL);
         suite(s);
@@ -356,7 +356,7 @@ int main(void) {
         test_addresses();
         test_too_large();
         test_credentials();
-        CHECK(rmdir(dir) == 0, "%s is not empty", dir);
+        CHECK(rmdir(bench_dir) == 0, "%s is not empty", bench_dir);
         kill(pid, SIGTERM);
         waitpid(pid, NULL, 0);
     }

@@ -121,7 +121,7 @@ int main(void) {
         return t_end();
     }
     snprintf(endpoint, sizeof endpoint, "http://%s", host);
-    make_pattern();
+    web_bench_init(&bucket_kind);
     for (size_t i = 0; i < COUNT(faults); i++) conform(&faults[i]);
     outages();
     damaged_uploads();
