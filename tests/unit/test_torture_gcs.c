@@ -4,6 +4,7 @@
 #include "tests/torture.h"
 
 #include "tests/fake/client.h"
+#include "tests/fake/guard.h"
 
 static enum qr_code close_store(struct qr_store *s, enum qr_code code) {
     s->ops->close(s);
@@ -24,19 +25,19 @@ static bool created(bool done) {
 static bool removed(bool done) { return is(text_of("w"), "", done ? "" : "the old text"); }
 
 static enum qr_code run_put(struct qr_err *err) {
-    struct qr_store *s = opened(host);
+    struct qr_store *s = opened(fake_host);
     return close_store(s, s->ops->put(s, "w", qr_bytes_of_string("the new text"), false, err));
 }
 static enum qr_code run_create(struct qr_err *err) {
-    struct qr_store *s = opened(host);
+    struct qr_store *s = opened(fake_host);
     return close_store(s, s->ops->put(s, "new", qr_bytes_of_string("the new text"), true, err));
 }
 static enum qr_code run_remove(struct qr_err *err) {
-    struct qr_store *s = opened(host);
+    struct qr_store *s = opened(fake_host);
     return close_store(s, s->ops->remove(s, "w", err));
 }
 static enum qr_code run_get(struct qr_err *err) {
-    struct qr_store *s = opened(host);
+    struct qr_store *s = opened(fake_host);
     struct qr_buf b = {0};
     enum qr_code code = s->ops->get(s, "w", 100, &b, err);
     if (code == QR_OK && strcmp(qr_buf_string(&b), "the old text") != 0)
@@ -45,7 +46,7 @@ static enum qr_code run_get(struct qr_err *err) {
     return close_store(s, code);
 }
 static enum qr_code run_list(struct qr_err *err) {
-    struct qr_store *s = opened(host);
+    struct qr_store *s = opened(fake_host);
     struct qr_buf b = {0};
     enum qr_code code = s->ops->list(s, "w", &b, err);
     if (code == QR_OK && strcmp(qr_buf_string(&b), "w") != 0)
@@ -54,7 +55,7 @@ static enum qr_code run_list(struct qr_err *err) {
     return close_store(s, code);
 }
 static enum qr_code run_check(struct qr_err *err) {
-    struct qr_store *s = opened(host);
+    struct qr_store *s = opened(fake_host);
     return close_store(s, s->ops->check_writable(s, "w", err));
 }
 
@@ -96,7 +97,7 @@ static const struct operation operations[] = {
 };
 
 int main(void) {
-    pid_t pid = start_fake(host, sizeof host);
+    pid_t pid = start_fake(fake_host, sizeof fake_host);
     if (pid < 0) {
         SKIP("there is no /usr/bin/python3 for the fake of Cloud Storage");
         return t_end();

@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "tests/fake/client.h"
+#include "tests/fake/guard.h"
 
 /* ---- the relay: a process, controlled through shared memory ---- */
 
@@ -113,7 +114,7 @@ static pid_t start_relay(void) {
     struct sockaddr_in server = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
                        own = server;
     socklen_t n = sizeof own;
-    server.sin_port = htons((uint16_t)strtol(strchr(host, ':') + 1, NULL, 10));
+    server.sin_port = htons((uint16_t)strtol(strchr(fake_host, ':') + 1, NULL, 10));
     relay = mmap(NULL, sizeof *relay, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool good = bind(listener, (const struct sockaddr *)&own, sizeof own) == 0 &&
@@ -278,7 +279,7 @@ static void torture(const struct operation *o, long step) {
 }
 
 int main(void) {
-    pid_t pid = start_fake(host, sizeof host);
+    pid_t pid = start_fake(fake_host, sizeof fake_host);
     if (pid < 0) {
         SKIP("there is no /usr/bin/python3 for the fake of Cloud Storage");
         return t_end();

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "tests/fake/client.h"
+#include "tests/fake/guard.h"
 #include "tests/real.h"
 
 /* ---- interposed calls, also for shared objects; libcurl resolves names on its own thread ---- */
@@ -136,16 +137,17 @@ static bool one_try(size_t i, long k, bool for_good, const char *at, long *n_err
 
 int main(void) {
     char by_name[80];
-    pid_t pid = start_fake(host, sizeof host);
+    pid_t pid = start_fake(fake_host, sizeof fake_host);
     if (pid < 0) {
         SKIP("there is no /usr/bin/python3 for the fake of Cloud Storage");
         return t_end();
     }
-    snprintf(by_name, sizeof by_name, "localhost%s", strchr(host, ':'));
+    snprintf(by_name, sizeof by_name, "localhost%s", strchr(fake_host, ':'));
     for (size_t i = 0; i < COUNT(operations); i++)
         for (int mode = 0; mode < 4; mode++) {
             long k = 1, n_errors = 0;
-            while (k < 400 && one_try(i, k, mode & 1, mode & 2 ? by_name : host, &n_errors)) k++;
+            while (k < 400 && one_try(i, k, mode & 1, mode & 2 ? by_name : fake_host, &n_errors))
+                k++;
             printf("%-8s %s, %s: %ld calls, %ld errors\n", operations[i].name,
                    mode & 2 ? "by name" : "by address", mode & 1 ? "for good" : "once", k - 1,
                    n_errors);
