@@ -1,10 +1,11 @@
-/* tests/failing_calls.h — the system calls on files, each of which may fail: once, or from there on
- * (that call, or all of them); and a folder to try them in. Included first, and once; what is
- * linked into the program comes here, shared libraries do not. */
+/* tests/failing_calls.h — system calls on files that fail: the n-th call, alone or with all later
+ * ones (of its kind, or of any kind); and files to try them on. A header, because it replaces
+ * functions of the C library in each program that includes it: include it first, in one file.
+ * Shared libraries still call the C library's. */
 #ifndef TESTS_FAILING_CALLS_H
 #define TESTS_FAILING_CALLS_H
 
-#undef _FORTIFY_SOURCE /* its inline forms would be in the way */
+#undef _FORTIFY_SOURCE /* its inline functions would bypass these */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,8 +46,8 @@ static enum { ONCE, THIS_CALL, ALL_CALLS } fail_mode;
 static int fail_errno, short_next;
 static enum call failed;
 static bool failed_for_writing; /* of OPEN and CLOSE */
-static bool failed_lock;        /* of CLOSE: a lock was given back */
-/* of /sys, /proc: what the machine says of itself never fails here */
+static bool failed_lock;        /* of CLOSE: of a file opened for reading and writing */
+/* Descriptors of /sys and /proc, where nothing fails. */
 static _Atomic bool of_system[1024];
 
 static bool is_of_system(int fd) { return fd >= 0 && fd < 1024 && of_system[fd]; }
@@ -76,7 +77,7 @@ ssize_t read(int fd, void *p, size_t n) {
     REAL(read);
     return !is_of_system(fd) && fails(READ) ? -1 : real(fd, p, n);
 }
-/* A full disk takes what it can first. */
+/* A full disk: half of the bytes are written first. */
 ssize_t write(int fd, const void *p, size_t n) {
     REAL(write);
     if (short_next) return short_next = 0, errno = fail_errno, -1;
@@ -93,13 +94,13 @@ ssize_t pwrite(int fd, const void *p, size_t n, off_t at) {
     short_next = 1;
     return real(fd, p, n / 2, at);
 }
-int fsync(int fd) { /* nothing here needs to outlive a power cut */
+int fsync(int fd) { /* no test needs the data on the disk */
     (void)fd;
     return fails(FSYNC) ? -1 : 0;
 }
 int close(int fd) {
     REAL(close);
-    int flags = fcntl(fd, F_GETFL), rc = real(fd); /* a failed close has closed */
+    int flags = fcntl(fd, F_GETFL), rc = real(fd); /* also when it reports a failure */
     if (is_of_system(fd)) {
         of_system[fd] = false;
         return rc;
@@ -178,7 +179,7 @@ int ftruncate(int fd, off_t n) {
     return fails(FTRUNCATE) ? -1 : real(fd, n);
 }
 
-/* ---- a folder for each try ---- */
+/* ---- files below dir ---- */
 
 static char base_dir[40];
 static char dir[64];
@@ -207,7 +208,7 @@ static bool has(const char *name, const char *text) { /* text NULL: no such file
     free(path);
     return is;
 }
-/* Everything below path, it too; how many temporary files were among it. */
+/* Deletes path and everything below it. Returns the number of temporary files among these. */
 static int remove_tree(const char *path) {
     int n_temporary = 0;
     DIR *d = opendir(path);

@@ -1,5 +1,5 @@
-/* tests/functions.h — the functions of golden/optimizers/make.py: loss, and gradient added to g,
- * which is 0 at first. */
+/* tests/functions.h — the functions of golden/optimizers/make.py. Each returns the loss, and adds
+ * the gradient to g. */
 #ifndef TESTS_FUNCTIONS_H
 #define TESTS_FUNCTIONS_H
 
@@ -57,7 +57,7 @@ static const struct function functions[] = {
 static inline const struct function *function_of(const char *name) {
     size_t k = 0;
     while (k < COUNT(functions) && strcmp(functions[k].name, name) != 0) k++;
-    CHECK(k < COUNT(functions), "no function has the name %s", name);
+    CHECK(k < COUNT(functions), "no function is named %s", name);
     return &functions[k];
 }
 

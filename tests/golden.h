@@ -1,5 +1,4 @@
-/* tests/golden.h — JSON of golden values, flattened: for test programs. Ends the program where a
- * file is not as expected. */
+/* tests/golden.h — reads JSON files of golden values. Exits if a file is malformed. */
 #ifndef GOLDEN_H
 #define GOLDEN_H
 
@@ -58,7 +57,7 @@ static inline double *golden_fill(const struct qr_json *v, double *at) {
         at = golden_fill(e, at);
     return at;
 }
-/* All numbers of a nested array, in order; free() it. */
+/* All numbers of a nested array in order; free() them. */
 static inline double *golden_numbers(const struct qr_json *v, size_t *ret_n) {
     if (!v) {
         fprintf(stderr, "a golden array is missing\n");

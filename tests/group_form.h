@@ -1,4 +1,4 @@
-/* tests/group_form.h — a group that only reduces: a state of 0 reductions, and the first join. */
+/* tests/group_form.h — forms a group for tests that only reduce: a state of 0 reductions. */
 #ifndef QR_TESTS_GROUP_FORM_H
 #define QR_TESTS_GROUP_FORM_H
 

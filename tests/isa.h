@@ -1,4 +1,4 @@
-/* tests/isa.h — which instruction sets a machine of this architecture may have. */
+/* tests/isa.h — the instruction sets of this architecture. */
 #ifndef TESTS_ISA_H
 #define TESTS_ISA_H
 

@@ -1,4 +1,4 @@
-/* tests/jobs.h — the texts of small jobs, and their parts. */
+/* tests/jobs.h — texts of small jobs, and parts of them. */
 #ifndef TESTS_JOBS_H
 #define TESTS_JOBS_H
 

@@ -1,6 +1,5 @@
-/* tests/real.h — for functions that stand in a test program before the C library's: the real
- * one behind. The program defines _FORTIFY_SOURCE away first, whose inline forms would be in
- * the way. */
+/* tests/real.h — for functions that replace one of the C library: the replaced function. Undefine
+ * _FORTIFY_SOURCE first, because its inline functions would bypass the replacement. */
 #ifndef TESTS_REAL_H
 #define TESTS_REAL_H
 
@@ -15,12 +14,12 @@ static inline void *real_of(const char *name) {
     if (!p) abort();
     return p;
 }
-/* In a function of this name: `real` is the one behind it. Any thread. */
+/* In the replacement of `name`: declares `real`, the replaced function. Any thread. */
 #define REAL(name)                                                                                 \
     static __typeof__(name) *_Atomic known;                                                        \
     __typeof__(name) *real = known;                                                                \
     if (!real) known = real = (__typeof__(real))(uintptr_t)real_of(#name)
-/* In open(2): the mode, which is there only when a file may be made. */
+/* In open(2): the mode, an argument only when the file may be created. */
 #define MODE_OF(mode, flags)                                                                       \
     va_list mode##_list;                                                                           \
     va_start(mode##_list, flags);                                                                  \

@@ -1,5 +1,4 @@
-/* tests/tensor_files.h — files of tensors in tests/fuzz/corpus, read by a format's reader, and
- * what is said of those that lie. */
+/* tests/tensor_files.h — reads files of tensors in tests/fuzz/corpus, valid and malformed. */
 #ifndef TESTS_TENSOR_FILES_H
 #define TESTS_TENSOR_FILES_H
 
@@ -8,10 +7,9 @@
 #include "format/tensor.h"
 #include "tests/t.h"
 
-/* Reads tests/fuzz/corpus/FOLDER/NAME as its format's reader does: once it is refused, nothing is
- * left in t. */
 typedef enum qr_code read_tensors_fn(struct qr_bytes file, const char *name, struct qr_tensors *t,
                                      struct qr_err *err);
+/* Reads tests/fuzz/corpus/FOLDER/NAME. Checks that t is empty after an error. */
 static inline enum qr_code read_tensors(const char *folder, const char *name, read_tensors_fn *read,
                                         struct qr_tensors *t, struct qr_err *err) {
     char path[128];
@@ -29,6 +27,7 @@ static inline enum qr_code read_tensors(const char *folder, const char *name, re
 struct bad_tensors {
     const char *name, *words;
 };
+/* Checks that each file is DATA_LOSS, with an error that has its name and these words. */
 static inline void refused(const char *folder, read_tensors_fn *read,
                            const struct bad_tensors *rows, size_t n) {
     for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* tests/tls.h — certificates for tests, in folders of their own below the build's. */
+/* tests/tls.h — certificates for tests, in folders below /tmp. */
 #ifndef TESTS_TLS_H
 #define TESTS_TLS_H
 
@@ -26,7 +26,7 @@ static inline void tls_put(const char *path, const char *text) {
     struct qr_err err = {0};
     CHECK(qr_file_replace(path, qr_bytes_of_string(text), &err) == QR_OK, "%s", err.msg);
 }
-/* A new folder. */
+/* Makes a folder. */
 static inline struct tls_dir tls_dir_new(void) {
     struct tls_dir d = {.path = "/tmp/qring-tls-XXXXXX"};
     CHECK(mkdtemp(d.path) != NULL);

@@ -1,14 +1,14 @@
-/* tests/torture.h — every allocation made to fail, in turn, once or from there on, wherever it is
- * made: ours, the C library's, cJSON's, zlib's, libhdf5's, libcurl's.
+/* tests/torture.h — makes every allocation of an operation fail in turn, alone or with all later
+ * ones: those of qring, the C library, cJSON, zlib, libhdf5 and libcurl.
  *
- * A trial runs in a child process. What may happen when the k-th allocation fails: the operation
- * succeeds and its result is right (it did without, or tried again); it gives an error whose
- * sentence speaks of memory; or the process ends by SIGABRT with the sentence that base/mem.h
- * promises. In the first two cases nothing may be leaked, in all of them `whole` must hold. The
- * parent counts and goes on behind a death.
+ * A trial runs in a child process. When the k-th allocation fails, one of these must happen: the
+ * operation succeeds with the right result (without the memory, or after a retry); it returns an
+ * error whose message names memory; or the process aborts with the message of base/mem.h. In the
+ * first two cases nothing may be leaked, and in all cases `whole` must hold. After an abort the
+ * parent continues with the next allocation in a new child.
  *
- * Included by one program each: the functions below stand in for the C library's, also for
- * shared objects. */
+ * A header, because its functions replace those of the C library in each program that includes it,
+ * also for shared libraries. */
 #ifndef TORTURE_H
 #define TORTURE_H
 
@@ -26,7 +26,7 @@
 
 #include "base/mem.h"
 
-/* ---- the allocator in between: the address sanitizer's where there is one ---- */
+/* ---- the allocator: over the C library's, or over that of the address sanitizer ---- */
 
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t count, size_t n);
@@ -40,15 +40,15 @@ void *__interceptor_realloc(void *p, size_t n) WEAK;
 void __interceptor_free(void *p) WEAK;
 int __interceptor_posix_memalign(void **ret, size_t align, size_t n) WEAK;
 #define REAL(name) (__interceptor_##name ? __interceptor_##name : __libc_##name)
-/* They run before a sanitizer has begun. */
+/* These functions run before a sanitizer is initialized. */
 #define BARE __attribute__((no_sanitize_address, no_sanitize_undefined))
 #define SEEN __attribute__((visibility("default"))) BARE
 
 static atomic_long n_allocations, n_live, fail_from; /* fail_from 0: nothing fails */
 static bool fail_for_good;
 
-/* What our own code holds, apart from what libraries keep for later: addresses that were handed to
- * a caller inside this program. */
+/* Allocations of this program's own code, as opposed to those that libraries cache: the addresses
+ * that were returned to a caller inside the program. */
 enum { OURS = 1 << 16 };
 static _Atomic(void *) ours[OURS];
 static atomic_long n_ours;
@@ -119,19 +119,19 @@ SEEN int posix_memalign(void **ret, size_t align, size_t n) {
 
 struct operation {
     const char *name;
-    void (*before)(void); /* may be NULL; nothing fails in it */
-    /* QR_INTERNAL with "wrong:" when it succeeded with a wrong result */
+    void (*before)(void); /* may be NULL; no allocation fails in it */
+    /* QR_INTERNAL with "wrong:" when the operation succeeded with a wrong result */
     enum qr_code (*run)(struct qr_err *err);
-    /* may be NULL: what lies outside the process is the old or (when done) the new; also after
-     * a death */
+    /* May be NULL. The state outside the process is the new one, or the old one unless done; also
+     * after an abort. */
     bool (*whole)(bool done);
-    /* a library in it keeps memory for the next time: only what is ours is counted */
+    /* A library caches memory: only allocations of our own code count as leaks. */
     bool caches;
-    /* each try in a process that has not done it before */
+    /* Each try in a process that has not run the operation before. */
     bool cold;
-    /* a library in it may crash or stay broken, at the worst: each try in a process of its own */
+    /* A library may crash or stay broken: each try in a process of its own. */
     bool brittle;
-    /* 0: every allocation; else every stride-th, from a place that moves with the mode */
+    /* 0: every allocation; else every stride-th, from a start that depends on the mode. */
     long stride;
 };
 
@@ -160,9 +160,9 @@ static void judge(const struct operation *o, enum qr_code code, const struct qr_
     else if (code != QR_OK && code != QR_RESOURCE_EXHAUSTED && code != QR_UNAVAILABLE)
         bad(o, "an error of another kind", err->msg);
     else if (code != QR_OK && (err->code != code || !memory))
-        bad(o, "a sentence that says nothing of memory", err->msg);
+        bad(o, "an error that does not name memory", err->msg);
     if (live) bad(o, "memory is leaked", err->msg);
-    if (o->whole && !o->whole(code == QR_OK)) bad(o, "half of something is left", err->msg);
+    if (o->whole && !o->whole(code == QR_OK)) bad(o, "a partial result is left", err->msg);
 }
 
 static void child(const struct operation *o, bool for_good, long stride) {
@@ -180,7 +180,7 @@ static void child(const struct operation *o, bool for_good, long stride) {
         if (n_allocations < shown->k) {
             shown->total = n_allocations;
             shown->done = true;
-            if (code != QR_OK) bad(o, "an error though nothing failed", err.msg);
+            if (code != QR_OK) bad(o, "an error although no allocation failed", err.msg);
             _exit(0);
         }
         judge(o, code, &err, (o->caches ? n_ours : n_live) - live);
@@ -192,7 +192,7 @@ static void child(const struct operation *o, bool for_good, long stride) {
     }
 }
 
-/* How the child ended: true when it may go on behind k. */
+/* Judges how the child ended. True: it exited by itself and has moved k on. */
 static bool judge_death(const struct operation *o, int status, FILE *said) {
     char text[512] = "";
     rewind(said);
@@ -207,11 +207,11 @@ static bool judge_death(const struct operation *o, int status, FILE *said) {
         !strstr(text, "qring: out of memory (")) {
         char how[64];
         bool killed = WIFSIGNALED(status);
-        snprintf(how, sizeof how, "died (%s %d)", killed ? "signal" : "exit",
+        snprintf(how, sizeof how, "ended by %s %d", killed ? "signal" : "exit",
                  killed ? WTERMSIG(status) : WEXITSTATUS(status));
         bad(o, how, text);
     } else if (o->whole && !o->whole(false)) {
-        bad(o, "half of something is left by an abort", "");
+        bad(o, "a partial result is left by an abort", "");
     }
     shown->aborts++;
     return false;
@@ -246,8 +246,8 @@ static void trial(const struct operation *o, bool for_good) {
     }
     if (said) fclose(said);
     CHECK(shown->done && !shown->bad, "%s", shown->why);
-    printf("%-28s %-5s %6ld allocations: %ld sentences, %ld done all the same, %ld ends by abort",
-           o->name, for_good ? "all" : "one", shown->total, shown->errors, shown->did_without,
+    printf("%-28s %-5s %6ld allocations: %ld errors, %ld successes, %ld aborts", o->name,
+           for_good ? "all" : "one", shown->total, shown->errors, shown->did_without,
            shown->aborts);
     if (shown->crashes) printf(", %ld crashes of a library", shown->crashes);
     puts(stride > 1 ? " (sampled)" : "");

@@ -1,5 +1,5 @@
-/* tests/unary.h — a gRPC client for calls with one request and one answer, over channels of their
- * own; gRPC must have been started. */
+/* tests/unary.h — a gRPC client for calls with one request and one reply, each over a channel of
+ * its own. Call grpc_init first. */
 #ifndef UNARY_H
 #define UNARY_H
 
@@ -22,7 +22,7 @@ struct unary {
     grpc_byte_buffer *answer;
     grpc_status_code status;
     grpc_slice details;
-    char said[256]; /* the status' sentence */
+    char said[256]; /* message of the status */
     struct qr_buf bytes;
 };
 
@@ -30,7 +30,7 @@ static inline gpr_timespec unary_in_ms(int ms) {
     return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(ms, GPR_TIMESPAN));
 }
 
-/* n_messages 0: the call is begun, and the request never comes. */
+/* n_messages 0: starts the call, and never sends the request. */
 static inline struct unary *unary_begin(unsigned port, const char *method, struct qr_bytes message,
                                         unsigned n_messages) {
     static char own_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
@@ -73,12 +73,12 @@ static inline struct unary *unary_begin(unsigned port, const char *method, struc
     return u;
 }
 
-/* For so long gRPC may go on with it, which it does in its owner's thread alone. */
+/* Lets gRPC work on the call for this time; it does so only in the thread of the caller. */
 static inline void unary_go_on(struct unary *u, int ms) {
     grpc_completion_queue_pluck(u->cq, NULL, unary_in_ms(ms), NULL);
 }
 
-/* Waits for it. */
+/* Waits for the end of the call. */
 static inline void unary_end(struct unary *u) {
     grpc_completion_queue_pluck(u->cq, u, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     snprintf(u->said, sizeof u->said, "%.*s", (int)GRPC_SLICE_LENGTH(u->details),

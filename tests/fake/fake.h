@@ -9,7 +9,8 @@
 
 #include "tests/t.h"
 
-/* ret_host: "127.0.0.1:PORT". -1 where there is no Python; it dies with us, or by SIGTERM. */
+/* ret_host: "127.0.0.1:PORT". Returns -1 if there is no Python. The server exits with this process,
+ * or by SIGTERM. */
 static inline pid_t start_fake_with(const char *program, const char *a, const char *b,
                                     const char *c, char *ret_host, size_t bytes) {
     int fd[2];

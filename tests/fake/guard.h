@@ -1,5 +1,5 @@
-/* tests/fake/guard.h — the client's guard against servers that stall, shortened for a whole
- * test program. */
+/* tests/fake/guard.h — shortens the client's timeouts against servers that stall. A header, because
+ * it replaces a function of libcurl in each program that includes it. */
 #ifndef FAKE_GUARD_H
 #define FAKE_GUARD_H
 
@@ -7,8 +7,8 @@
 #include <dlfcn.h>
 #include <stdarg.h>
 
-/* Where a server falls silent, or libcurl has no memory to note that it waits for a socket, it
- * waits until our guard against stalls: so many seconds here, half a minute elsewhere. */
+/* Seconds; half a minute elsewhere. The timeout passes when a server stops sending, or when libcurl
+ * has no memory to register the socket that it waits for. */
 static long guard_s = 1;
 #undef curl_easy_setopt
 CURLcode curl_easy_setopt(CURL *c, CURLoption option, ...) {
