@@ -1,10 +1,10 @@
-/* How long one all-reduce takes between processes on loopback. One JSON line per case.
+/* Time of one all-reduce between processes on loopback. One JSON line per case.
  *
  *   bench_allreduce [--ranks N] [--schedule auto|ring|doubling|star|halving] [--tls]
- *                   [BYTES...]        without arguments: a short tour
+ *                   [BYTES...]        without arguments: a selection
  *
- * Workers are forks; rank 0 prints. Median, low and high tenth over the repetitions of one run; the
- * group is formed once for all sizes. */
+ * Workers are forks; rank 0 prints. Median, 10th and 90th percentile over the repetitions of one
+ * run; the group is formed once for all sizes. */
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <netinet/tcp.h>
@@ -68,7 +68,7 @@ static void time_size(struct qr_group *g, uint32_t rank, uint32_t n, size_t byte
     free(sum);
 }
 
-/* tls: with these certificates; NULL: plaintext. */
+/* tls: certificates; NULL: plaintext. */
 static void run(uint32_t index, uint32_t n, enum qr_allreduce schedule, const struct tls_dir *tls) {
     const char *peers[MAX_N];
     for (uint32_t i = 0; i < n; i++) peers[i] = address[i];

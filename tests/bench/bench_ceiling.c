@@ -15,7 +15,7 @@ enum { RUNS = 21 };
 
 /* ---- multiply-adds ---- */
 
-/* The two take turns. */
+/* Runs with one thread and with two alternate. */
 static void multiply_adds(struct qr_pool *two, enum qr_isa isa, enum qr_precision precision) {
     double ns[2][RUNS];
     struct peak_loop loop = peak_loop(isa, precision);
@@ -50,7 +50,7 @@ struct memories {
     void (*run)(struct memory *);
 };
 
-/* Eight sums, so that additions wait for memory and not for each other. */
+/* Eight sums, so that additions do not depend on each other. */
 #define READ(m)                                                                                    \
     const wide *a = (m)->a;                                                                        \
     for (size_t t = 0; t < (m)->times; t++) {                                                      \
@@ -107,7 +107,7 @@ static void memory(struct qr_pool *two, const char *level, size_t bytes_each, bo
         of->a = qr_xaligned(moved);
         of->b = of->a + n;
         of->c = of->b + n;
-        memset(of->a, 0, moved); /* so that the pages are there */
+        memset(of->a, 0, moved); /* maps the pages */
     }
     for (int r = -1; r < RUNS; r++)
         for (int t = 0; t < 2; t++) {
@@ -132,7 +132,7 @@ static void memory(struct qr_pool *two, const char *level, size_t bytes_each, bo
     free(m.of[1].a);
 }
 
-/* Bytes of a cache of processor 0; what the system does not say is guessed. */
+/* Size of a cache of CPU 0 in bytes; `guess` if the system does not tell. */
 static size_t cache(int index, size_t guess) {
     char path[96];
     unsigned long bytes = 0;
@@ -153,7 +153,6 @@ static void must(bool good) {
     exit(1);
 }
 
-/* Two ends of a connection. */
 static void tcp_pair(int fd[2]) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
@@ -178,8 +177,7 @@ static bool all(int fd, char *p, size_t n, bool out) {
     return true;
 }
 
-/* One way there, `times` messages of so many bytes; with answers, each waits for the one before and
- * half of the way there and back counts. */
+/* Time of one of `times` messages in one direction; with answers: half of a round trip. */
 static void tcp(const char *name, size_t bytes, size_t times, bool answers) {
     enum { TCP_RUNS = 11 };
     int fd[2];

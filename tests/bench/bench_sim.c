@@ -1,7 +1,7 @@
 /* Nanoseconds per sample of one gradient (set-up of a step, forward, backward, all parameters), by
  * model, qubits, batch, threads, kernel table and engine. Each case is a process, so that peak
- * memory is per case; cases of a group take turns, run by run, so that disturbances of the machine
- * affect all of them. Each run also measures the machine's ceiling (README.md, Method).
+ * memory is per case; the runs of a group's cases alternate, so that disturbances of the machine
+ * affect all cases. Each run also measures the machine's ceiling (README.md, Method).
  *
  *   bench_sim                 all groups
  *   bench_sim WORD            groups whose name and qubits contain WORD: pure, hybrid-16,
@@ -16,9 +16,9 @@
 #include "tests/bench/peak.h"
 
 enum { MAX_CASES = 12, MAX_RUNS = 21 };
-static const double enough_ns = 20e6; /* a run repeats its batch until it lasts so long */
+static const double enough_ns = 20e6; /* the least time of a run, which repeats its batch */
 
-/* What a case says of each run, and at its end. */
+/* Messages of a case, after each run and at its end. */
 struct turn {
     double ns, cpu_ns, blocked_percent, gflops;
 };
@@ -52,14 +52,14 @@ static struct turn one_run(struct gradient *g, size_t repeat) {
     return t;
 }
 
-/* The case's process: set up, one run to warm up, then one for each byte that comes. */
+/* The process of a case: set-up, a run to warm up, then a run for each byte received. */
 static void serve(const struct gradient_case *k, int ask, int answer) {
     struct gradient *g = gradient_new(k);
     struct qr_sim_facts f = qr_sim_facts(qr_model_layer(g->model, 0).plan);
     size_t repeat = 1;
     char byte;
     must_io(read(ask, &byte, 1) == 1);
-    /* what takes seconds needs no warming */
+    /* No warm-up for runs of seconds. */
     double ns = k->n >= 26 ? enough_ns : one_run(g, 1).ns * (double)k->batch;
     if (ns < enough_ns) repeat = (size_t)(enough_ns / ns) + 1;
     must_io(write(answer, &byte, 1) == 1);
@@ -121,7 +121,7 @@ static void say(struct child *c, size_t runs) {
     bench_close();
 }
 
-/* Runs by turns. */
+/* Runs the cases alternately, and prints them. */
 static void group(struct child *c, size_t n, size_t runs) {
     char byte = 'w';
     for (size_t i = 0; i < n; i++) {
@@ -149,8 +149,8 @@ static void group(struct child *c, size_t n, size_t runs) {
     }
 }
 
-/* The plan's own engine by one and two threads; statevector: that engine too; tables: the other
- * ones by one thread. */
+/* The default engine with one and two threads. statevector: that engine too. tables: the other
+ * kernel tables too, with one thread. */
 struct plan {
     enum gradient_kind kind;
     unsigned n;

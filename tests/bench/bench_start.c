@@ -1,5 +1,5 @@
 /* Start of a worker: time from exec to the log line that probes are answered, which follows
- * "listening", with certificates and without; time to create certificates; resident memory while
+ * "listening", with and without certificates; time to create certificates; resident memory while
  * the worker waits for a missing peer. Usage: bench_start [qringd] */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -29,7 +29,7 @@ static unsigned free_port(void) {
     return ntohs(a.sin_port);
 }
 
-/* Starts a worker of two; returns when it has said that it listens and answers probes. */
+/* Starts a worker of two; returns when it has logged that it listens and answers probes. */
 static pid_t start(const char *qringd, const char *tls_dir, int *ret_log, int64_t *ret_ns) {
     char config[256], http[32], tls[128];
     int fd[2];
@@ -68,7 +68,7 @@ static pid_t start(const char *qringd, const char *tls_dir, int *ret_log, int64_
             break;
         }
     }
-    if (*ret_ns < 0) fprintf(stderr, "qringd said nothing of listening:\n%.*s\n", (int)n, text);
+    if (*ret_ns < 0) fprintf(stderr, "qringd did not log that it listens:\n%.*s\n", (int)n, text);
     *ret_log = fd[0];
     return pid;
 }
@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
               measure(qringd, dir.path, "exec-to-listening-tls");
     pid_t pid = start(qringd, dir.path, &log, &one);
     struct timespec two_seconds = {2, 0};
-    nanosleep(&two_seconds, NULL); /* the worker idles meanwhile: that is what is measured */
+    nanosleep(&two_seconds, NULL); /* resident memory is that of an idle worker */
     long kb = resident_kb(pid);
     stop(pid, log);
     tls_dir_free(&dir);

@@ -21,8 +21,7 @@ static inline int64_t bench_now_ns(void) { return bench_clock_ns(CLOCK_MONOTONIC
 /* Processor time of all threads. */
 static inline int64_t bench_cpu_ns(void) { return bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 
-/* What all threads ran, and what they waited for a processor that others had: the rest of the time
- * they were blocked. */
+/* Time that all threads ran or waited for a processor; otherwise they were blocked. */
 static inline int64_t bench_busy_ns(void) {
     int64_t sum = 0;
     DIR *tasks = opendir("/proc/self/task");
@@ -42,7 +41,7 @@ static inline int bench_ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
-/* median, p10 and p90 of v[n], which is sorted here: the nearest value, none between two. */
+/* Median, 10th and 90th percentile of v[n], without interpolation. Sorts v. */
 struct bench_spread {
     double median, low, high;
 };
@@ -52,11 +51,7 @@ static inline struct bench_spread bench_spread(double *v, size_t n) {
 }
 
 /* One line: open, any of the puts, close. */
-static bool bench_first;
-static inline void bench_key(const char *key) {
-    printf("%s\"%s\": ", bench_first ? "" : ", ", key);
-    bench_first = false;
-}
+static inline void bench_key(const char *key) { printf(", \"%s\": ", key); }
 static inline void bench_put(const char *key, const char *text) {
     bench_key(key);
     printf("\"%s\"", text);
@@ -65,15 +60,13 @@ static inline void bench_put_count(const char *key, double x) {
     bench_key(key);
     printf("%.0f", x);
 }
-/* Four digits are more than a measurement has. */
+/* Four digits. */
 static inline void bench_put_number(const char *key, double x) {
     bench_key(key);
     printf(x >= 1000 ? "%.0f" : "%.4g", x);
 }
 static inline void bench_open(const char *bench, const char *name) {
-    bench_first = true;
-    putchar('{');
-    bench_put("bench", bench);
+    printf("{\"bench\": \"%s\"", bench);
     bench_put("name", name);
     bench_put("who", "qring");
 }

@@ -27,7 +27,7 @@ struct gradient_case {
     unsigned threads;
     enum qr_isa isa;
     enum qr_engine engine;
-    unsigned part; /* only one in so many of the slices; 1: all */
+    unsigned part; /* compute 1/part of the slices */
 };
 
 struct gradient {
@@ -53,7 +53,7 @@ static inline void gradient_must(enum qr_code code, const struct qr_err *err) {
     exit(1);
 }
 
-/* A job's default. */
+/* The default of a job. */
 static inline size_t gradient_block_size(const struct gradient *g,
                                          const struct qr_sim_options *sim) {
     struct qr_sim_plan *plan = NULL;
@@ -93,8 +93,8 @@ static inline void gradient_model(struct gradient *g) {
     gradient_must(qr_model_new(&o, &g->model, &err), &err);
 }
 
-/* Slices are all alike: a plan that believes it has fewer of them does that share of the work on
- * whole tables, in at least two items. */
+/* All slices take the same time: with a smaller number of slices the plan does that share of the
+ * work, with whole tables and in at least two items. */
 static inline void gradient_take_part(struct gradient *g) {
     struct qr_stream *s =
         ((struct qr_sim_plan *)(uintptr_t)qr_model_layer(g->model, 0).plan)->stream;
@@ -122,7 +122,7 @@ static inline struct gradient *gradient_new(const struct gradient_case *k) {
     g->y = qr_xcalloc(batch, sizeof *g->y);
     g->x_rows = qr_xcalloc(batch, sizeof *g->x_rows);
     g->y_rows = qr_xcalloc(batch, sizeof *g->y_rows);
-    for (size_t i = 0; i < batch; i++) { /* one excited qubit a sample, as in the tutorial */
+    for (size_t i = 0; i < batch; i++) { /* one excited qubit in each sample, as in the tutorial */
         g->x[i * n + i % n] = 0.7 + 0.01 * (double)i;
         g->y[i] = i % 2 ? 1 : -1;
         g->x_rows[i] = g->x + i * n;
@@ -143,7 +143,7 @@ static inline void gradient_block(void *ctx, size_t i, unsigned worker) {
         atomic_store(&g->bad, true);
 }
 
-/* The whole batch. */
+/* Computes the gradient of the whole batch. */
 static inline void gradient_run(struct gradient *g) {
     size_t blocks = (g->k.batch + g->block - 1) / g->block;
     qr_model_prepare(g->state, g->params, g->pool);

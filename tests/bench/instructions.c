@@ -3,8 +3,8 @@
  * machine, whatever its load.
  *
  *   instructions              all cases
- *   instructions CASE TIMES   one, TIMES times: twice is a slowdown that must be noticed
- *   instructions names        their names in order; nothing where a CPU lacks AVX2 */
+ *   instructions CASE TIMES   one case, repeated: twice simulates a slowdown
+ *   instructions names        names of the cases in order; nothing if the CPU lacks AVX2 */
 #include <string.h>
 
 #include "base/file.h"
@@ -14,7 +14,7 @@
 
 enum { MEGABYTE = 1 << 20, NUMBERS = MEGABYTE / QR_FIXED_BYTES };
 
-/* Counting is on while this is on the stack. */
+/* Instructions are counted while this function is on the stack. */
 __attribute__((noinline)) void measured(void (*work)(void *), void *ctx, long times);
 void measured(void (*work)(void *), void *ctx, long times) {
     for (long i = 0; i < times; i++) work(ctx);
@@ -54,7 +54,7 @@ struct sums {
 };
 static void add_work(void *ctx) {
     struct sums *s = ctx;
-    /* as it comes out of a message: on no boundary */
+    /* Unaligned, as in a message. */
     qr_fixed_add_bytes(s->acc, s->wire + 1, NUMBERS);
 }
 static void exact_work(void *ctx) {
@@ -94,7 +94,8 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(long times);
     } cases[] = {
-        {"json-parse-tutorial", json}, /* first: its count depends on what the heap has seen */
+        {"json-parse-tutorial",
+         json}, /* first, because its count depends on the state of the heap */
         {"gradient-pure-8-batch-64", pure_8},
         {"gradient-hybrid-8-batch-64", hybrid_8},
         {"gradient-hybrid-20-batch-64", hybrid_20},

@@ -21,7 +21,7 @@ enum { PEAK_TURNS = 20000, PEAK_CHAINS = 12 };
         PEAK_CHAIN(op, r, 7) PEAK_CHAIN(op, r, 8) PEAK_CHAIN(op, r, 9) PEAK_CHAIN(op, r, 10)       \
             PEAK_CHAIN(op, r, 11) PEAK_CHAIN(op, r, 12)
 /* clang-format on */
-/* Zero times zero plus zero: nothing is denormal. */
+/* Zero times zero plus zero: no denormal numbers. */
 #define PEAK_LOOP(op, r)                                                                           \
     do {                                                                                           \
         long n = PEAK_TURNS;                                                                       \
@@ -98,8 +98,8 @@ static inline void peak_task(void *ctx, size_t i, unsigned worker) {
     const struct peak_each *p = ctx;
     for (int k = 0; k < p->times; k++) p->loop.run();
 }
-/* flop per ns, which is Gflop/s, of all threads of the pool together (NULL: one thread), over
- * `times` runs of the loop on each: 64 are some ms. */
+/* Gflop/s of all threads of the pool (NULL: one thread), over `times` runs of the loop on each: 64
+ * take some ms. */
 static inline double peak_gflops(struct qr_pool *pool, enum qr_isa isa, enum qr_precision precision,
                                  int times) {
     struct peak_each p = {peak_loop(isa, precision), times};

@@ -1,4 +1,4 @@
-/* A quantum layer, or none, and then dense ones, as a chain of layers. */
+/* tests/ref/chain.h — a chain of an optional quantum layer and dense layers. */
 #ifndef QR_TESTS_REF_CHAIN_H
 #define QR_TESTS_REF_CHAIN_H
 

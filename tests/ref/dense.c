@@ -1,3 +1,4 @@
+/* tests/ref/dense.c — matrices of gates, states, derivatives. Start reading at derivatives. */
 #include "tests/ref/dense.h"
 
 #include <math.h>
@@ -136,8 +137,8 @@ void ref_gate_matrix(const struct qr_gate *g, const double a[2], amp *ret_u, amp
 
 static unsigned bit(unsigned index, unsigned q, unsigned n) { return index >> (n - 1 - q) & 1; }
 
-/* Entry (row, column) of the gate on all qubits. `outside` is what stands where the controls do not
- * hold: 1 on the diagonal of a gate, 0 for a derivative. */
+/* Entry (row, column) of the gate on all qubits. outside: the diagonal where the controls do not
+ * hold, 1 for a gate and 0 for a derivative. */
 static amp entry(const struct qr_gate *g, const amp *m, unsigned n, unsigned row, unsigned col,
                  double outside) {
     unsigned d = g->n_targets == 1 ? 2 : 4, r = 0, c = 0;
@@ -243,7 +244,7 @@ void ref_expectation(const struct qr_circuit *c, const double *theta, const doub
     for (size_t r = 0; r < n_obs; r++) ret_z[r] = braket(&obs[r], c->n_qubits, state, state);
 }
 
-/* Adds what argument a's derivative d gives to those by the names in it. */
+/* Adds the derivative d by argument a to the derivatives by the names in a. */
 static void add_derivative(const struct qr_circuit *c, const struct qr_gate_arg *a,
                            const double *theta, const double *x, enum qr_arg_kind by, unsigned n,
                            double d, double *ret) {
@@ -256,7 +257,7 @@ static void add_derivative(const struct qr_circuit *c, const struct qr_gate_arg 
     }
 }
 
-/* By the n parameters or columns. */
+/* Derivatives by the n parameters or columns. */
 static void derivatives(const struct qr_circuit *c, const double *theta, const double *x,
                         const struct qr_observable *obs, size_t n_obs, enum qr_arg_kind by,
                         unsigned n, double *ret) {

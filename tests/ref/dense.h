@@ -1,4 +1,4 @@
-/* tests/ref/dense.h — the slow truth: whole matrices in complex double with libm, for at most
+/* tests/ref/dense.h — a slow reference: whole matrices in complex double with libm, for at most
  * 8 qubits.
  *
  * Shares no formula with lib: gate matrices are built from the definitions (e^{i pi g t}[(I+P)/2 +
@@ -22,8 +22,8 @@ void ref_gate_matrix(const struct qr_gate *g, const double a[2], double complex 
 /* The whole 2^n x 2^n matrix with controls, row-major. */
 void ref_gate_full(const struct qr_gate *g, unsigned n_qubits, const double a[2],
                    double complex *ret);
-/* The final state from |0...0>: 2^n amplitudes. theta and x may be NULL when nothing refers
- * to them. */
+/* The final state from |0...0>: 2^n amplitudes. theta and x may be NULL if the circuit does not use
+ * them. */
 void ref_state(const struct qr_circuit *c, const double *theta, const double *x,
                double complex *ret);
 /* ret_z[n_obs] */
@@ -42,7 +42,7 @@ void ref_input_gradient(const struct qr_circuit *c, const double *theta, const d
 struct qr_circuit *ref_random_circuit(uint64_t seed, unsigned n_qubits, unsigned n_gates);
 /* One to three terms of random Paulis. */
 struct qr_observable ref_random_observable(uint64_t seed, unsigned n_qubits);
-/* So many terms at most, which turn the same qubits: one run of the statevector engine, or more. */
+/* At most `terms` terms that flip the same qubits: one run of the statevector engine, or more. */
 struct qr_observable ref_alike_observable(uint64_t seed, unsigned n, unsigned terms);
 /* n numbers in [low, high). */
 void ref_random_numbers(uint64_t seed, size_t n, double low, double high, double *ret);

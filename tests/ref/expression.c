@@ -1,3 +1,4 @@
+/* tests/ref/expression.c — forward differentiation of expressions. Start reading at walk. */
 #include "tests/ref/expression.h"
 
 #include <math.h>
@@ -37,7 +38,7 @@ static struct dual function(enum qr_expression_op op, struct dual a) {
     }
 }
 
-/* Of two; both 0: no angle and no length, and they stay so. */
+/* Angle or length. If a and b are 0, the value and the derivative are defined as 0. */
 static struct dual of_pair(enum qr_expression_op op, struct dual a, struct dual b) {
     long double square = a.v * a.v + b.v * b.v, length = sqrtl(square);
     if (square == 0) return (struct dual){0, 0};

@@ -1,3 +1,4 @@
+/* tests/ref/field.c — matrices of composite gates. Start reading at ref_field_gate_at. */
 #include "tests/ref/field.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@ typedef double complex amp;
 
 static amp e(double angle) { return cexp(IMAG * angle); }
 
-/* cos(angle/2) I - i sin(angle/2) P for a word of Paulis, by what P does to each basis state */
+/* cos(angle/2) I - i sin(angle/2) P for a word of Paulis, from the image of each basis state. */
 static void exponential(const char *word, double angle, amp *ret) {
     unsigned n = (unsigned)strlen(word), dim = 1u << n;
     for (unsigned i = 0; i < dim * dim; i++) ret[i] = 0;
@@ -36,7 +37,7 @@ static void product(unsigned dim, const amp *a, const amp *b, amp *ret) {
         }
 }
 
-/* A block where the first qubit is 1, else the identity. */
+/* The block where the first qubit is 1, the identity elsewhere. */
 static void controlled(const amp *u, amp *ret) {
     for (unsigned i = 0; i < 16; i++) ret[i] = i % 5 == 0;
     ret[10] = u[0], ret[11] = u[1], ret[14] = u[2], ret[15] = u[3];
@@ -57,7 +58,7 @@ MATRIX(u2) {
     const double b[3] = {M_PI_2, a[0], a[1]};
     u3(g, b, u);
 }
-/* about cos(phi) X + sin(phi) Y */
+/* A rotation about cos(phi) X + sin(phi) Y. */
 MATRIX(r) {
     (void)g;
     double c = cos(a[0] / 2), s = sin(a[0] / 2);

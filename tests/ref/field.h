@@ -1,7 +1,7 @@
-/* tests/ref/field.h — gates of the field as their papers define them: whole matrices, no sequences.
+/* tests/ref/field.h — composite gates as their papers define them: whole matrices, no sequences.
  *
  * Shares nothing with lib/circuit/composite_gates.c: blocks written down entry by entry, and
- * exponentials cos I - i sin P of products of Paulis. First qubit most significant.
+ * exponentials cos I - i sin P of products of Paulis. The first qubit is the most significant.
  */
 #ifndef TESTS_REF_FIELD_H
 #define TESTS_REF_FIELD_H
@@ -18,7 +18,7 @@ struct ref_field_gate {
     const char *word;                 /* of PauliRot */
     void (*matrix)(const struct ref_field_gate *g, const double *a, double complex *ret);
 };
-/* Those with angles; NULL behind the last. */
+/* Gate i of those with angles; NULL after the last. */
 const struct ref_field_gate *ref_field_gate_at(unsigned i);
 
 #endif

@@ -1,3 +1,4 @@
+/* tests/ref/noisy.c — density matrices of noisy circuits. Start reading at evolve. */
 #include "tests/ref/noisy.h"
 
 #include <math.h>
@@ -104,7 +105,7 @@ unsigned noisy_kraus(const struct qr_channel *c, const double *a, amp *ret) {
     return add_one(ret, n, z, pauli[3]);
 }
 
-/* m on these qubits, as a whole matrix */
+/* The matrix m on these qubits as a matrix on all qubits. */
 static void widen(const amp *m, const uint16_t *targets, unsigned n_targets, unsigned n, amp *ret) {
     unsigned dim = 1u << n;
     for (unsigned r = 0; r < dim; r++)
@@ -169,7 +170,7 @@ static bool acts(const struct qr_circuit *c, const struct qr_gate *g, uint64_t b
     return all;
 }
 
-/* Operators of a gate or channel, and for a measurement what each reads. */
+/* Operators of a gate or channel; ret_read: the bit that each operator of a measurement reads. */
 static unsigned operators(const struct qr_circuit *c, const struct qr_gate *g, const double *theta,
                           const double *x, amp *whole, int *ret_read) {
     const struct qr_channel *n = g->kind == QR_GATE_CHANNEL ? &c->channels[g->channel] : NULL;
@@ -184,7 +185,7 @@ static unsigned operators(const struct qr_circuit *c, const struct qr_gate *g, c
         ref_gate_full(g, c->n_qubits, a, whole);
         return 1;
     }
-    if (g->bit) { /* state s is read as r */
+    if (g->bit) { /* operators: state 0 read as 0, as 1; state 1 read as 0, as 1 */
         const double p[4] = {1 - a[0], a[0], a[1], 1 - a[1]};
         for (all = 0; all < 4; all++) {
             kraus[all * 16 + (all < 2 ? 0 : 3)] = sqrt(p[all]);
@@ -198,8 +199,8 @@ static unsigned operators(const struct qr_circuit *c, const struct qr_gate *g, c
     return all;
 }
 
-/* The least probability of an outcome of a measurement or reset and those before; not of those that
- * are 0 but for rounding. */
+/* The least probability of an outcome of this measurement or reset and those before, except those
+ * that are 0 up to rounding. */
 static double least_outcome(const struct qr_circuit *c, const struct qr_gate *g, const amp *rho) {
     unsigned dim = 1u << c->n_qubits, at = c->n_qubits - 1 - g->targets[0];
     double p[2] = {0, 0}, least = 1;
@@ -208,7 +209,7 @@ static double least_outcome(const struct qr_circuit *c, const struct qr_gate *g,
         if (p[k] > 1e-20 && p[k] < least) least = p[k];
     if (!g->bit) return least;
     const struct qr_gate_arg *errors = c->channels[g->channel].args;
-    for (int k = 0; k < 2; k++) /* of the generator, which are constant */
+    for (int k = 0; k < 2; k++) /* constants in circuits of the generator */
         if (errors[k].scale > 0) least *= errors[k].scale;
     return least;
 }
@@ -318,13 +319,13 @@ static double uniform(uint64_t *s, double low, double high) {
     return u;
 }
 
-/* Two operators of a random rotation and a random damping. */
+/* With probability p a damping of the last level to the first, else a cyclic shift with phases. */
 static void random_kraus(uint64_t *s, struct qr_channel *c) {
     unsigned size = c->info->n_targets == 1 ? 4 : 16, dim = 1u << c->info->n_targets;
     double g = uniform(s, 0, 0.6), p = uniform(s, 0, 1), w = uniform(s, 0, 3);
     c->n_kraus = 3;
     c->kraus = qr_xcalloc(3 * size, sizeof *c->kraus);
-    for (unsigned i = 0; i < dim; i++) { /* damping of the last level to the first; a phase */
+    for (unsigned i = 0; i < dim; i++) {
         double stay = i + 1 == dim ? sqrt(1 - g) : 1;
         c->kraus[i * dim + i] = sqrt(p) * stay;
         c->kraus[2 * size + i * dim + (i + 1) % dim] = sqrt(1 - p) * cexp(CMPLX(0, w * i));
@@ -372,7 +373,7 @@ struct qr_circuit *noisy_random_circuit(uint64_t seed, unsigned n_qubits, unsign
     return c;
 }
 
-/* Whether the condition of a channel has an exact equivalent on two qubits. */
+/* True if the channel has an exact equivalent when it is under a condition. */
 static bool simple_channel(const struct qr_circuit *c, const struct qr_gate *g) {
     const struct qr_channel *n = &c->channels[g->channel];
     return g->n_targets == 1 && qr_channel_is_constant(n) && !n->info->measures;

@@ -1,6 +1,6 @@
-/* tests/ref/noisy.h — the slow truth for circuits with noise and measurements: whole density
- * matrices in complex double, one for each value of the measured bits, Kraus operators from the
- * textbook, for at most 6 qubits. Shares no formula with lib. */
+/* tests/ref/noisy.h — a slow reference for circuits with noise and measurements: whole density
+ * matrices in complex double, one for each value of the measured bits, and Kraus operators from
+ * textbooks, for at most 6 qubits. Shares no formula with lib. */
 #ifndef TESTS_REF_NOISY_H
 #define TESTS_REF_NOISY_H
 
@@ -16,9 +16,9 @@ unsigned noisy_kraus(const struct qr_channel *c, const double *a, double complex
 /* ret_rho: 4^n_qubits, row-major */
 void noisy_density(const struct qr_circuit *c, const double *theta, const double *x,
                    double complex *ret_rho);
-/* ret: probability of each string of qubits, then of measured bits; 2^(n_qubits + n_bits) */
+/* ret: the probability of each string of qubits and measured bits; 2^(n_qubits + n_bits) */
 void noisy_bits(const struct qr_circuit *c, const double *theta, const double *x, double *ret);
-/* Least probability of the outcomes of measurements and resets up to one of these; not 0. */
+/* The least probability, other than 0, of the outcomes up to any measurement or reset. */
 double noisy_least_outcome(const struct qr_circuit *c, const double *theta, const double *x);
 void noisy_expectation(const struct qr_circuit *c, const double *theta, const double *x,
                        const struct qr_observable *obs, size_t n_obs, double *ret_z);

@@ -1,3 +1,4 @@
+/* tests/ref/words.c — writes the JSON of random circuits. Start reading at ref_random_words. */
 #include "tests/ref/words.h"
 
 #include <stdio.h>
@@ -36,7 +37,7 @@ const char *ref_gate_name(unsigned i) {
 
 /* ---- arguments ---- */
 
-/* W: a parameter, X: an input. Every function, inside its domain and of moderate size wherever. */
+/* W: a parameter, X: an input. Every function, within its domain and moderate for all arguments. */
 static const char *const expressions[] = {
     "W*X + W",
     "2*asin(0.9*sin(W + X))",
@@ -52,7 +53,7 @@ static const char *const expressions[] = {
     "X - X/(2 + cos(X))",
 };
 
-/* In a repeat a third have a name of each round. */
+/* In a repeat, a third of the names contain the round. */
 static void put_name(struct writer *w) {
     const char *round = w->in_repeat && !below(w, 3) ? "{i}_" : "";
     qr_buf_printf(&w->text, "p%s%u", round, below(w, 6));
@@ -88,7 +89,7 @@ static void put_argument(struct writer *w) {
 
 /* ---- gates ---- */
 
-/* n different ones, and the rest behind them. */
+/* A random permutation of all qubits. */
 static void draw_qubits(struct writer *w, unsigned *q) {
     for (unsigned i = 0; i < w->n_qubits; i++) q[i] = i;
     for (unsigned i = w->n_qubits; i-- > 1;) {
@@ -104,7 +105,7 @@ static void put_list(struct writer *w, const char *key, const unsigned *q, unsig
     qr_buf_puts(&w->text, "]");
 }
 
-/* On more than two qubits a cyclic shift of the basis states, one with a phase. */
+/* On more than two qubits: a cyclic shift of the basis states, one of them with a phase. */
 static void put_matrix(struct writer *w, unsigned n) {
     unsigned size = 1u << n;
     qr_buf_puts(&w->text, ", \"matrix\": [");
@@ -143,7 +144,7 @@ static void put_special(struct writer *w, enum qr_composite_takes takes, unsigne
     qr_buf_puts(&w->text, "\"");
 }
 
-/* Qubits that gate i acts on: the least and the most. */
+/* The least and the largest number of qubits of gate i. */
 static unsigned most_qubits(unsigned i, unsigned *ret_least) {
     if (i < QR_GATE_KINDS) return *ret_least = qr_gate_info((enum qr_gate_kind)i)->n_targets;
     const struct qr_composite_gate *word = qr_composite_gate_at(i - QR_GATE_KINDS);
@@ -184,8 +185,8 @@ static void put_gate(struct writer *w) {
 
 /* ---- circuits ---- */
 
-/* On up to three qubits, of as many inputs as there are, and at least one number: their norm is not
- * 0 whatever the inputs. */
+/* On up to three qubits, from as many inputs as fit; at least one amplitude is padding, so that the
+ * norm is not 0 for any inputs. */
 static void put_amplitudes(struct writer *w) {
     unsigned q[REF_WORDS_QUBITS], n = w->n_qubits < 3 ? w->n_qubits : 3, dim = 1u << n, columns[8];
     unsigned most = w->n_columns < dim ? w->n_columns : dim - 1, first = below(w, w->n_columns);
