@@ -1,7 +1,7 @@
-/* tests/support/counted_kernels.h — a kernel table that counts: the kernels' template over a scalar
- * that counts each operation, and every kernel's calls by their shapes. In the library's place, as
- * the portable table. Included once a program.
- */
+/* tests/support/counted_kernels.h — a kernel table that counts: the kernel template over a scalar
+ * that counts each operation, and wrappers that count operations and bytes by the shapes of the
+ * calls. A header, because it replaces the portable table of the library in the program that
+ * includes it. */
 #ifndef TESTS_SUPPORT_COUNTED_KERNELS_H
 #define TESTS_SUPPORT_COUNTED_KERNELS_H
 
@@ -10,7 +10,7 @@
 
 #include "sim/kernels/kernel.h"
 
-static uint64_t operations; /* of one lane each */
+static uint64_t operations; /* on one lane each */
 
 #define TABLE_NAME "counting"
 #define D double
@@ -68,28 +68,28 @@ static uint64_t operations; /* of one lane each */
 #undef DFMA
 #undef DFNMA
 
-/* ---- calls, by their shapes ---- */
+/* ---- counts by the shapes of calls ---- */
 
-static const struct qr_kernels *real[2]; /* what computes: the counting table or the fastest */
-static bool counts;                      /* the former */
+static const struct qr_kernels *real[2]; /* the table that computes: counting or fastest */
+static bool counts;                      /* real is the counting table */
 static double sum_operations, sum_bytes; /* by shape */
 static unsigned wrong_calls;
 
-/* cells: each of 16 lanes; ops: of a lane of a cell; states: touched */
+/* cells: of 16 lanes; ops: per lane of a cell; states: number of states read and written */
 static void call(double cells, double ops, double states, size_t elem) {
     sum_operations += cells * ops * QR_LANES;
     sum_bytes += cells * states * 2 * QR_LANES * (double)elem;
 }
-/* An i x k by a k x j matrix of float64, in each of so many lanes. */
+/* A product of i x k and k x j matrices of float64 in each lane. */
 static void call_product(size_t i, size_t k, size_t j, double lanes) {
     sum_operations += lanes * (double)(i * k * j);
     sum_bytes += lanes * (double)(sizeof(double) * (i * k + k * j + i * j));
 }
-static void after(uint64_t before, double said) {
-    if (counts && said != (double)(operations - before)) wrong_calls++;
+static void after(uint64_t before, double expected) {
+    if (counts && expected != (double)(operations - before)) wrong_calls++;
 }
 
-/* Operations of a lane of a cell, and cells touched, of a 4x4 on one cell. */
+/* Of a 4x4 matrix on one cell: operations per lane, and cells read and written. */
 struct shape {
     double ops, cells;
 };
@@ -115,7 +115,7 @@ static void call_matrix(double cells, const void *numbers, bool wide, size_t ele
     sum_operations += cells * s.ops * QR_LANES;
     sum_bytes += cells * s.cells * 2 * 2 * QR_LANES * (double)elem;
 }
-/* Operations of a step's one-qubit gates on a cell. */
+/* Operations of the one-qubit gates of a step on a cell. */
 static double rotation_operations(const struct qr_tile_qubits *at) {
     double ops = 0;
     for (unsigned k = 0; k < at->n && at->numbers; k++)

@@ -1,10 +1,10 @@
-/* tests/support/link_memory.c — links between threads of one process: the twin that everything
- * above is tested with.
+/* tests/support/link_memory.c — links between threads of one process, for tests of the components
+ * above link. Start reading at memory_poll.
  *
- * One lock for a whole hub (tests have a dozen threads at most), one condition per link. A body
- * stays borrowed until the receiver polls it, as with a real wire, so that a caller who reuses it
- * too early is found here. A dial that finds nobody waits for the listener: no clock is needed for
- * it; only a connection that was closed under it is dialed again after 50 ms, doubling to 1 s.
+ * One lock for a hub (tests have at most a dozen threads), one condition per link. A body stays
+ * borrowed until the receiver polls it, as with a real link, so that a caller that reuses it too
+ * early is found here. A dial without a listener waits for the listener, without a clock. A
+ * connection that was closed is dialed again after 50 ms, doubling to 1 s.
  */
 #include "tests/support/link_memory.h"
 
@@ -28,7 +28,7 @@ struct message {
     uint8_t bytes[];            /* head, then the body when copied */
 };
 struct end {
-    struct end *next, *peer; /* peer NULL: the other side is gone */
+    struct end *next, *peer; /* peer NULL: the other side has closed */
     struct memory_link *owner;
     struct dial *dial; /* of the side that dialed */
     struct message *first, **last;
@@ -99,7 +99,7 @@ static void drop_queue(struct end *e) {
     e->n_queued = e->queued_bytes = 0;
 }
 
-/* What a leaving sender has queued is copied, so that it may still be read. */
+/* Copies the bodies that are queued, because their sender closes. */
 static void detach_bodies(struct end *e) {
     for (struct message **at = &e->first; *at; at = &(*at)->next) {
         struct message *msg = *at;
@@ -127,7 +127,7 @@ static void remove_end(struct end *e) {
     free(e);
 }
 
-/* This side goes: the other one reads what was sent, then sees DOWN. */
+/* Closes this side. The other side receives what was sent, then DOWN. */
 static void close_end(struct end *e, const char *reason) {
     struct end *peer = e->peer;
     if (peer) {
@@ -166,13 +166,13 @@ static struct memory_link *listener(struct qr_link_hub *hub, const char *address
     return NULL;
 }
 
-/* Connects what can be; returns when the next dial is due, or INT64_MAX. */
+/* Connects dials that have a listener. Returns the time of the next attempt, or INT64_MAX. */
 static int64_t try_dials(struct memory_link *m, int64_t now_ns) {
     int64_t due_ns = INT64_MAX;
     for (struct dial *d = m->dials; d; d = d->next) {
         if (d->end) continue;
         struct memory_link *to = listener(m->hub, d->address);
-        if (!to) continue; /* its listen wakes us */
+        if (!to) continue; /* memory_listen wakes this link */
         if (d->not_before_ns <= now_ns) connect_now(m, d, to);
         else if (d->not_before_ns < due_ns) due_ns = d->not_before_ns;
     }
@@ -247,7 +247,7 @@ static void memory_hang_up(struct qr_link *l, uint32_t tag) {
     pthread_mutex_unlock(&m->hub->lock);
 }
 
-/* A dial whose connection went tries again, later each time. */
+/* Delays the next attempt of a dial whose connection was closed, longer each time. */
 static void back_off(struct dial *d) {
     if (!d) return;
     d->not_before_ns = qr_now_ns(&qr_clock_monotonic) + d->backoff_ns;
@@ -306,7 +306,7 @@ static void memory_pause(struct qr_link *l, uint32_t conn, bool paused) {
     pthread_mutex_unlock(&m->hub->lock);
 }
 
-static struct message *take(struct end *e) {
+static struct message *dequeue(struct end *e) {
     struct message *msg = e->first;
     e->first = msg->next;
     if (!e->first) e->last = &e->first;
@@ -338,7 +338,7 @@ static bool event_of(struct memory_link *m, struct end *e, struct qr_link_event 
         return true;
     }
     if (e->first && !e->paused) {
-        m->current = take(e);
+        m->current = dequeue(e);
         ret->kind = QR_LINK_MESSAGE;
         ret->message = qr_bytes_of(m->current->bytes, m->current->n_head);
         if (e->dial) e->dial->backoff_ns = BACKOFF_FIRST_NS;
@@ -360,7 +360,7 @@ static bool next_event(struct memory_link *m, struct qr_link_event *ret) {
     }
     for (struct end *e = m->ends; e; e = e->next) {
         if (!event_of(m, e, ret)) continue;
-        if (ret->kind != QR_LINK_DOWN && e->next) { /* its turn is over: behind the others */
+        if (ret->kind != QR_LINK_DOWN && e->next) { /* move it behind the others */
             struct end **at = &m->ends;
             while (*at != e) at = &(*at)->next;
             *at = e->next;
@@ -398,7 +398,7 @@ static void memory_wake(struct qr_link *l) {
     pthread_mutex_unlock(&m->hub->lock);
 }
 
-static void go_away(struct memory_link *m) {
+static void close_all(struct memory_link *m) {
     while (m->ends) close_end(m->ends, "the other process is gone");
     drop_dials(m);
 }
@@ -406,7 +406,7 @@ static void go_away(struct memory_link *m) {
 void qr_link_memory_kill(struct qr_link *l) {
     struct memory_link *m = self(l);
     pthread_mutex_lock(&m->hub->lock);
-    go_away(m);
+    close_all(m);
     free(m->address);
     m->address = NULL;
     m->dead = true;
@@ -419,7 +419,7 @@ static void memory_free(struct qr_link *l) {
     if (!m) return;
     struct qr_link_hub *hub = m->hub;
     pthread_mutex_lock(&hub->lock);
-    go_away(m);
+    close_all(m);
     struct memory_link **at = &hub->links;
     while (*at != m) at = &(*at)->next;
     *at = m->next;

@@ -1,5 +1,5 @@
-/* tests/support/link_memory.h — links between threads of one process: those of one hub reach each
- * other by address strings. */
+/* tests/support/link_memory.h — links between threads of one process. The links of a hub reach each
+ * other by address. */
 #ifndef QR_TESTS_SUPPORT_LINK_MEMORY_H
 #define QR_TESTS_SUPPORT_LINK_MEMORY_H
 
@@ -7,10 +7,11 @@
 
 struct qr_link_hub;
 struct qr_link_hub *qr_link_hub_new(void);
+/* Free its links first. */
 void qr_link_hub_free(struct qr_link_hub *hub);
 struct qr_link *qr_link_memory_new(struct qr_link_hub *hub);
-/* As if its process died: its connections break now, and nothing goes out or comes in any more. Any
- * thread; free it as ever. */
+/* As if the process of the link were killed: its connections break now, and it sends and receives
+ * nothing more. Any thread. Free the link afterwards. */
 void qr_link_memory_kill(struct qr_link *l);
 
 #endif

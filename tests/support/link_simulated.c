@@ -1,4 +1,5 @@
-/* tests/support/link_simulated.c — a network in virtual time. */
+/* tests/support/link_simulated.c — a network in virtual time. Start reading at
+ * qr_sim_net_advance. */
 #include "tests/support/link_simulated_impl.h"
 
 #include <stdio.h>
@@ -19,8 +20,8 @@ static bool blocked(const struct qr_sim_net *net, const struct sim_link *from,
     return net->blocked[from->site][to->site];
 }
 
-/* False: nobody is told. */
-static bool tell_down(struct side *s, const char *reason) {
+/* Closes a side. False: its owner gets no event. */
+static bool notify_down(struct side *s, const char *reason) {
     if (!s->open) return false;
     s->open = false;
     list_clear(&s->way);
@@ -45,7 +46,7 @@ static void dial_again(struct sim_link *l, struct sim_conn *c) {
         }
 }
 
-/* One side closed it: the other hears of it when what was sent before has arrived. */
+/* Closes side s. The other side gets its event after what was sent before. */
 static void close_side(struct qr_sim_net *net, struct sim_conn *c, int s) {
     struct side *other = &c->side[!s];
     if (!c->side[s].open) return;
@@ -59,11 +60,11 @@ static void close_side(struct qr_sim_net *net, struct sim_conn *c, int s) {
 
 static void reset(struct sim_conn *c) {
     bool was = c->side[0].open;
-    for (int s = 0; s < 2; s++) (void)tell_down(&c->side[s], "reset");
+    for (int s = 0; s < 2; s++) (void)notify_down(&c->side[s], "reset");
     if (was) dial_again(c->side[0].link, c);
 }
 
-/* Nobody can ask for it any more. */
+/* Frees a connection that is closed on both sides and has no event left. */
 static void forget_conn(struct qr_sim_net *net, struct sim_conn *c) {
     if (c->planned || c->side[0].open || c->side[1].open) return;
     for (int s = 0; s < 2; s++)
@@ -79,7 +80,7 @@ static void forget_conn(struct qr_sim_net *net, struct sim_conn *c) {
         }
 }
 
-/* host:port to where that host is; false: nowhere. */
+/* Resolves the host of host:port in place. False: unknown. */
 static bool resolved(const struct qr_sim_net *net, char *address, size_t cap) {
     const char *colon = strrchr(address, ':'), *at;
     char host[128], port[16];
@@ -91,7 +92,7 @@ static bool resolved(const struct qr_sim_net *net, char *address, size_t cap) {
     return true;
 }
 
-/* what the other end knows of a link's machine */
+/* The host that a peer sees. */
 static void host_of(const struct sim_link *l, char *ret, size_t cap) {
     const char *colon = l->address ? strrchr(l->address, ':') : NULL;
     snprintf(ret, cap, "%.*s", colon ? (int)(colon - l->address) : 0, colon ? l->address : "");
@@ -149,7 +150,7 @@ static void happen(struct qr_sim_net *net, const struct event *e) {
     if (e->what == DO_DIAL) do_dial(net, e->link, e->dial);
     if (s == NULL || !s->open) return;
     struct sim_link *from = e->conn->side[!e->side].link;
-    if (blocked(net, from, s->link)) { /* neither the bytes nor the end get through */
+    if (blocked(net, from, s->link)) { /* try again later */
         int64_t at = net->now_ns + BLOCK_LOOK_NS;
         if (s->last_ns < at) s->last_ns = at;
         struct event again = *e;
@@ -159,9 +160,9 @@ static void happen(struct qr_sim_net *net, const struct event *e) {
         if (s->way.first->kind == QR_LINK_UP) s->up = true;
         list_add(&s->link->events, list_cut(&s->way, &s->way.first));
     } else if (e->what == DO_BREAK) {
-        bool told = tell_down(s, "closed by the other side");
-        /* else when its owner has read on to the end */
-        if (e->side == 0 && !told) dial_again(s->link, e->conn);
+        bool notified = notify_down(s, "closed by the other side");
+        /* if notified, sim_poll dials again when the owner has read the event */
+        if (e->side == 0 && !notified) dial_again(s->link, e->conn);
     }
 }
 
@@ -248,8 +249,8 @@ static void sim_close_conn(struct qr_link *base, uint32_t conn) {
     if (s == &c->side[0]) dial_again(sim_of(base), c);
 }
 
-/* What the line adds: n bytes at its rate, behind what it carries already, and packets that are
- * sent again. */
+/* The delay by the rate of the sites, after earlier transfers, and by packets that are sent
+ * again. */
 static int64_t line_delay(struct qr_sim_net *net, unsigned from, unsigned to, size_t n,
                           bool *ret_broken) {
     int64_t until_ns = net->now_ns, resend_ns = 0;
@@ -278,7 +279,7 @@ static int64_t line_delay(struct qr_sim_net *net, unsigned from, unsigned to, si
 static void way_add(struct qr_sim_net *net, struct sim_conn *c, int to, struct item *it) {
     struct side *s = &c->side[to];
     unsigned dice = (unsigned)(random_of(net) % 1000);
-    /* to a place before the last */
+    /* before all others in flight */
     if (dice < net->opt.reorder && s->way.first && s->way.first->kind == QR_LINK_MESSAGE) {
         it->next = s->way.first;
         s->way.first = it;
@@ -305,7 +306,7 @@ static bool sim_send(struct qr_link *base, uint32_t conn, struct qr_bytes head,
     for (struct item *it = to->paused ? to->link->events.first : NULL; it; it = it->next)
         waiting += it->conn == to->number;
     if (waiting >= MAX_WAITING || to->way.n_bytes + head.n > MAX_WAITING_BYTES) return false;
-    if (!to->open) return true; /* its end is under way to us: these bytes go nowhere */
+    if (!to->open) return true; /* closed by the peer; that event is in flight */
     unsigned copies = 1 + (random_of(net) % 1000 < net->opt.repeat);
     if (random_of(net) % 1000 < net->opt.lose) copies = 0;
     while (copies--) {
@@ -383,7 +384,7 @@ static void sim_poll(struct qr_link *base, int64_t deadline_ns, struct qr_link_e
 
 static void sim_wake(struct qr_link *base) { sim_of(base)->woken = true; }
 
-/* orderly: what was sent arrives first. */
+/* orderly: messages sent before arrive first. */
 static void end_link(struct qr_link *base, bool orderly) {
     struct sim_link *l = sim_of(base);
     struct qr_sim_net *net = l->net;
@@ -393,7 +394,7 @@ static void end_link(struct qr_link *base, bool orderly) {
         d->on = false;
         d->conn = NULL;
     }
-    /* so that its end is heard of */
+    /* Peers behind a block must get the end of the connections. */
     if (l->lone) memset(net->blocked[l->site], 0, sizeof net->blocked[l->site]);
     for (struct sim_conn *c = net->conns; c; c = c->next)
         for (int s = 0; s < 2; s++) {

@@ -1,5 +1,5 @@
-/* tests/support/link_simulated_impl.h — what a network in virtual time is made of: links,
- * connections, what is under way, and the heap of what will happen. */
+/* tests/support/link_simulated_impl.h — data of a network in virtual time: links, connections,
+ * messages in flight, and the heap of events. */
 #ifndef TESTS_SUPPORT_LINK_SIMULATED_IMPL_H
 #define TESTS_SUPPORT_LINK_SIMULATED_IMPL_H
 
@@ -16,7 +16,7 @@ enum { MAX_LINKS = 512, MAX_WAITING = 64, PACKET_BYTES = 1400, MAX_RESENDS = 8 }
 #define RESEND_AGAIN_NS INT64_C(250000000)
 #define BLOCK_LOOK_NS INT64_C(20000000)
 
-struct item { /* something for a link's owner, or a message under way */
+struct item { /* an event for the owner of a link, or a message in flight */
     struct item *next;
     enum qr_link_event_kind kind;
     uint32_t conn, tag;
@@ -34,12 +34,12 @@ struct sim_link;
 struct side {
     struct sim_link *link;
     uint32_t number;
-    bool open;     /* its owner may send, and hears */
+    bool open;     /* its owner may send and receive */
     bool outgoing; /* its owner dialed */
-    bool up;       /* its owner was told */
+    bool up;       /* its owner has an event QR_LINK_UP */
     bool paused;
-    struct list way; /* messages under way to it */
-    int64_t last_ns; /* no chance of delivery is planned later */
+    struct list way; /* messages in flight to it */
+    int64_t last_ns; /* time of the last planned delivery */
 };
 struct sim_conn {
     struct sim_conn *next;
@@ -59,8 +59,8 @@ struct sim_link {
     struct qr_link base;
     struct qr_sim_net *net;
     unsigned site;
-    bool dead, woken, lone; /* lone: its site is nobody else's */
-    char *address;          /* listened on */
+    bool dead, woken, lone; /* lone: the only link of its site */
+    char *address;          /* that it listens on */
     struct dial *dials;
     struct list events;
     struct item *lent; /* the message that the last poll returned */
@@ -87,7 +87,7 @@ struct qr_sim_net {
     struct sim_conn *conns;
     bool blocked[QR_SIM_SITES + MAX_LINKS][QR_SIM_SITES + MAX_LINKS]; /* from, to */
     unsigned lossy[QR_SIM_SITES];
-    /* busy: a line, out and in, until then */
+    /* busy_ns: end of the last transfer, out and in */
     int64_t rate[QR_SIM_SITES / 2], busy_ns[QR_SIM_SITES / 2][2];
     char lie[2][64]; /* host, other */
 };
@@ -136,7 +136,7 @@ static inline struct item *item_new(enum qr_link_event_kind kind, uint32_t conn,
     return it;
 }
 
-/* ---- the heap of what will happen ---- */
+/* ---- the heap of events ---- */
 static inline bool before(const struct event *a, const struct event *b) {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
 }

@@ -1,3 +1,4 @@
+/* tests/support/planted.c — bits to switches. */
 #include "tests/support/planted.h"
 
 struct qr_group_faults planted_faults(unsigned bits) {

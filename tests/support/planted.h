@@ -1,6 +1,6 @@
 /* tests/support/planted.h — bugs that the simulator plants in a group, one bit each below 1 << 16:
- * rules that membership, or the group above it, leaves out. What each does stands with its switch
- * (membership/member.h, group/group_over_impl.h). */
+ * rules that membership or the group leaves out. membership/member.h and group/group_over_impl.h
+ * document each. */
 #ifndef QR_TESTS_SUPPORT_PLANTED_H
 #define QR_TESTS_SUPPORT_PLANTED_H
 
@@ -21,7 +21,7 @@ enum planted {
     PLANTED_OWN_SCHEDULE = 1 << 11,
     PLANTED_NEWCOMERS_FIRST = 1 << 12,
 };
-/* The switches of these bits; others are left out. */
+/* The bugs of these bits. */
 struct qr_group_faults planted_faults(unsigned bits);
 
 #endif
