@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "tests/cluster_sim/cluster_impl.h"
+#include "tests/t.h"
 
 enum { MAX_STARTS = 100, MAX_TURNS = 20000000, MAX_INSTANT_TURNS = 200000, MAX_PRINTED = 700 };
 
@@ -124,7 +125,7 @@ void cluster_init(struct cluster *c, const struct reference *ref, uint64_t seed,
     c->net = qr_sim_net_new(&opt);
     snprintf(c->dir, sizeof c->dir, "%s/qring-whole-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    sim_check(mkdtemp(c->dir) != NULL, "mkdtemp");
+    CHECK(mkdtemp(c->dir) != NULL, "mkdtemp");
     snprintf(c->log_path, sizeof c->log_path, "%s/steps.jsonl", c->dir);
     int64_t micro_batch_ns = dice(c, 4) ? MS(1 + dice_ns(c, 8)) : MS(100);
     for (unsigned i = 0; i < n_slots; i++) {

@@ -2,6 +2,7 @@
  * reference_new(). */
 #include "base/mem.h"
 #include "tests/cluster_sim/cluster.h"
+#include "tests/t.h"
 
 static enum qr_code keep_line(void *ctx, bool leader, const struct qr_step_line *line,
                               const struct qr_step_detail *detail, struct qr_err *err) {
@@ -26,7 +27,7 @@ static enum qr_code keep_state(void *ctx, bool leader, struct qr_state *state, s
     struct reference *r = ctx;
     size_t at = r->n_reductions++;
     (void)leader, (void)err;
-    sim_check(state->reductions == at, "the undisturbed run commits every state once");
+    CHECK(state->reductions == at, "the undisturbed run commits every state once");
     r->state = qr_xreallocarray(r->state, at + 1, sizeof *r->state);
     r->digest_at = qr_xreallocarray(r->digest_at, at + 1, sizeof *r->digest_at);
     r->log_end = qr_xreallocarray(r->log_end, at + 1, sizeof *r->log_end);
@@ -49,9 +50,9 @@ struct reference *reference_new(uint64_t epochs) {
     struct qr_err err = {0};
     struct qr_group_options g = {.run = "whole", .clock = &qr_clock_monotonic};
     struct qr_train_result result = {0};
-    sim_check(qr_job_parse(qr_bytes_of_string(job), "the test", &r->job, &err) == QR_OK, err.msg);
-    sim_check(qr_workload_load(r->job, qr_isa_name(qr_isa_best()), 1, &r->load, &err) == QR_OK,
-              err.msg);
+    CHECK(qr_job_parse(qr_bytes_of_string(job), "the test", &r->job, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_workload_load(r->job, qr_isa_name(qr_isa_best()), 1, &r->load, &err) == QR_OK, "%s",
+          err.msg);
     qr_job_canonical(r->job, &r->load.data, NULL, &r->canonical);
     r->epochs = epochs ? epochs : r->job->train.epochs;
     struct qr_train_options t = {
@@ -64,7 +65,7 @@ struct reference *reference_new(uint64_t epochs) {
         .clock = &qr_clock_monotonic,
         .epochs = r->epochs,
         .observer = {.ctx = r, .step = keep_line, .committed = keep_state}};
-    sim_check(qr_train_run(&t, &result, &err) == QR_OK, err.msg);
+    CHECK(qr_train_run(&t, &result, &err) == QR_OK, "%s", err.msg);
     memcpy(r->digest, result.state_digest, sizeof r->digest);
     free(result.params);
     qr_group_close(t.group);

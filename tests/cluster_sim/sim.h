@@ -1,9 +1,8 @@
-/* tests/cluster_sim/sim.h — what both simulators (world.h, cluster.h) use: random numbers, checks,
+/* tests/cluster_sim/sim.h — what both simulators (world.h, cluster.h) use: random numbers and
  * numbers from the environment. */
 #ifndef TESTS_CLUSTER_SIM_SIM_H
 #define TESTS_CLUSTER_SIM_SIM_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +19,5 @@ static inline uint64_t number_from_env(const char *name, uint64_t otherwise) {
     const char *text = getenv(name);
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
-
-/* A CHECK of the simulator. The test program defines it, since t.h has counters per C file. */
-void sim_check(bool ok, const char *what);
 
 #endif

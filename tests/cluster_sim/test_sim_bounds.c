@@ -10,8 +10,6 @@
 #include "tests/cluster_sim/cluster.h"
 #include "tests/t.h"
 
-void sim_check(bool ok, const char *what) { CHECK(ok, "%s", what); }
-
 enum { SMALL = 8 }; /* workers; in a ring of at most this many, each names a loss itself */
 static struct reference *ref;
 static struct cluster cluster;

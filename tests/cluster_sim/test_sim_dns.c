@@ -5,8 +5,6 @@
 #include "tests/support/planted.h"
 #include "tests/t.h"
 
-void sim_check(bool ok, const char *what) { CHECK(ok, "%s", what); }
-
 enum { NAME_DELAY_MS = 700 }; /* from the start of a process to its DNS name */
 static uint64_t last_seed;
 

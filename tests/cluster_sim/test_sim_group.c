@@ -7,8 +7,6 @@
 #include "tests/support/planted.h"
 #include "tests/t.h"
 
-void sim_check(bool ok, const char *what) { CHECK(ok, "%s", what); }
-
 static bool is_in_full_ring(const struct node *x) {
     return x->active && x->gen.begin.n_members == x->w->n;
 }

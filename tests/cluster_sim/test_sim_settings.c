@@ -8,8 +8,6 @@
 #include "tests/support/planted.h"
 #include "tests/t.h"
 
-void sim_check(bool ok, const char *what) { CHECK(ok, "%s", what); }
-
 static const struct {
     unsigned bit;
     const char *name;

@@ -16,8 +16,6 @@
 #include "tests/support/planted.h"
 #include "tests/t.h"
 
-void sim_check(bool ok, const char *what) { CHECK(ok, "%s", what); }
-
 /* first: the first seed that detects it, where a short run begins. */
 static const struct mutation {
     unsigned bit;

@@ -6,6 +6,7 @@
 
 #include "tests/cluster_sim/world_trainer.h"
 #include "tests/support/planted.h"
+#include "tests/t.h"
 
 void world_violated(struct world *w, const char *rule, const struct node *x) {
     if (w->n_violations++ > 0) return;
@@ -22,7 +23,7 @@ static void send_control(struct node *x, uint32_t conn, const struct qr_message 
     struct qr_err err;
     qr_buf_clear(out);
     qr_buf_put(out, &tag, 1);
-    if (qr_message_encode(msg, out, &err) != QR_OK) sim_check(false, err.msg);
+    if (qr_message_encode(msg, out, &err) != QR_OK) CHECK(false, "%s", err.msg);
     else x->link->ops->send(x->link, conn, qr_buf_view(out), qr_bytes_of(NULL, 0));
 }
 static void note_promise(struct world *w, struct node *x, const struct qr_gen_id *id) {
@@ -107,7 +108,7 @@ static void start_process(struct world *w, struct node *x) {
     struct qr_err err;
     unsigned port;
     x->link = qr_link_simulated_new(w->net);
-    sim_check(x->link->ops->listen(x->link, w->address[index], &port, &err) == QR_OK, err.msg);
+    CHECK(x->link->ops->listen(x->link, w->address[index], &port, &err) == QR_OK, "%s", err.msg);
     struct qr_member_options opt = {.run = "toy",
                                     .contract = "f64-v1",
                                     .index = index,
@@ -179,7 +180,7 @@ static void serve(struct world *w, struct node *x) {
         struct qr_err err;
         if (qr_message_decode(qr_bytes_of(ev.message.p + 1, ev.message.n - 1), msg, &err) !=
             QR_OK) {
-            sim_check(false, err.msg);
+            CHECK(false, "%s", err.msg);
             continue;
         }
         if (msg->kind >= QR_MESSAGE_PROPOSE && msg->kind <= QR_MESSAGE_BEGIN && dice(w, 3)) {
