@@ -194,8 +194,8 @@ static void begin_generation(void) {
     CHECK(n_begun == 1 && n_suspended == 0, "%u generations, %u suspended", n_begun, n_suspended);
 }
 
-/* Every 250 ms to and from the leader and between neighbours, 986 ms between others: 1750 heartbeats
- * a second in a ring of 32 instead of 3970. */
+/* Every 250 ms to and from the leader and between neighbours, 986 ms between others: 1750
+ * heartbeats a second in a ring of 32 instead of 3970. */
 static void test_heartbeats_of_a_large_ring_that_works(void) {
     begin_generation();
     unsigned n_near = 0;
