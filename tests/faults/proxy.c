@@ -6,8 +6,8 @@
  *
  * What      A switch between its ports that delays (so reorders), loses, doubles, damages and
  *           throttles frames from port to port. It works on frames, not on connections: TCP
- *           retransmits, backs off and reorders as it does on a bad network, and nobody has to
- *           dial it.
+ *           retransmits, backs off and reorders as it does on a bad network, and no process
+ *           dials it.
  * Orders    one a line on stdin, each answered by one line on stdout:
  *             FROM TO KEY NUMBER ...   FROM, TO: a port, or *; of the keys what is not named stays
  *                                      as it is:

@@ -453,7 +453,7 @@ void qr_sim_net_rate(struct qr_sim_net *net, unsigned site, int64_t bytes_per_s)
 }
 void qr_sim_net_lie(struct qr_sim_net *net, const char *host, const char *other) {
     snprintf(net->lie[0], sizeof net->lie[0], "%s", host ? host : "");
-    snprintf(net->lie[1], sizeof net->lie[1], "%s", other ? other : "nobody");
+    snprintf(net->lie[1], sizeof net->lie[1], "%s", other ? other : "no-host");
 }
 
 void qr_sim_net_break(struct qr_sim_net *net, const struct qr_link *a, const struct qr_link *b) {
