@@ -172,10 +172,10 @@ test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(sh
 	$(Q)$(if $(later),echo "left to make test LONG=1: $(later)")
 	$(Q)tests/run $(suite)
 
-## make lint         rules for sources and pages (tests/lint): dependencies, banned calls, format, objects, links, generated text
+## make lint         rules for sources and pages (tests/lint): format, banned calls, words; after make also dependencies, objects, links, generated text
 lint:
 	$(Q)$(MAKE) --no-print-directory $(parallel) lint-run
-lint-run: $(lib_o) $(progs)
+lint-run: $(if $(wildcard $(BIN)/qring),$(lib_o) $(progs))
 	$(Q)tests/lint/run
 
 ## make hooks        check commit messages in this clone: sets core.hooksPath to tests/hooks (CONTRIBUTING.md)

@@ -84,9 +84,9 @@ def one_epoch(folder, path, cores, more):
     return {"ns": (long[0] - short[0]) / more, "cpu_ns": (long[1] - short[1]) / more}
 
 
-def peer(python, who, folder, name, dtype, steps, cores, environment):
-    command = [python, "tests/bench/peers/examples/train.py", who, folder, name, dtype, str(steps)]
-    return json.loads(timed(command, environment, cores, "%s/%s.log" % (folder, who), RUN_S)[2].splitlines()[-1])
+def peer(python, program, folder, name, dtype, steps, cores, environment):
+    command = [python, "tests/bench/peers/examples/train.py", program, folder, name, dtype, str(steps)]
+    return json.loads(timed(command, environment, cores, "%s/%s.log" % (folder, program), RUN_S)[2].splitlines()[-1])
 
 
 def epochs_of(reply):
@@ -122,29 +122,29 @@ def one_example(out, pythons, work, environment, name, rounds, cores):
     about = {"name": name, "n": max([layer["circuit"]["qubits"] for layer in job["model"] if layer["layer"] == "quantum"] or [0]),
              "batch": job["train"].get("batch_size", 32) if job["data"]["source"] != "none" else 1, "threads": 1}
     ours, more, found = whole_training(folder, path, cores), epochs_that_last(folder, path, cores, job), {}
-    for who, python in pythons.items():
-        steps = len(ours["losses"]) if who in WHOLE and (name, who) not in SLOW else FIRST
+    for program, python in pythons.items():
+        steps = len(ours["losses"]) if program in WHOLE and (name, program) not in SLOW else FIRST
         try:
-            reply = peer(python, who, folder, name, "float64", steps, cores, environment)
+            reply = peer(python, program, folder, name, "float64", steps, cores, environment)
             off, last, problem = disagreement(precision, ours, reply)
             if problem:
-                out.problem("the example %s, compared with %s: %s" % (name, who, problem))
+                out.problem("the example %s, compared with %s: %s" % (name, program, problem))
                 continue
             if precision == "single":
-                timing = peer(python, who, folder, name, "float32", max(steps, FIRST + reply["steps"]), cores, environment)
+                timing = peer(python, program, folder, name, "float32", max(steps, FIRST + reply["steps"]), cores, environment)
                 reply.update({key: v for key, v in timing.items() if key.endswith("ns")})
         except (OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
-            out.problem("the example %s, compared with %s: %s" % (name, who, e))
+            out.problem("the example %s, compared with %s: %s" % (name, program, e))
             continue
-        found[who] = dict({"loss_off": off, "steps_compared": min(FIRST, len(reply["losses"]))},
+        found[program] = dict({"loss_off": off, "steps_compared": min(FIRST, len(reply["losses"]))},
                           **({} if last is None else {"last_loss_off": last, "metrics": reply["metrics"]})), epochs_of(reply)
     mine = [one_epoch(folder, path, cores, more) for _ in range(rounds)]
-    figures = {who: dict(lines.spread([r["ns"] for r in runs]), cpu_ns=round(statistics.median(r["cpu_ns"] for r in runs)))
-               for who, runs in [("qring", mine)] + [(w, f[1]) for w, f in found.items()]}
+    figures = {program: dict(lines.spread([r["ns"] for r in runs]), cpu_ns=round(statistics.median(r["cpu_ns"] for r in runs)))
+               for program, runs in [("qring", mine)] + [(w, f[1]) for w, f in found.items()]}
     out.measured("example", dict(about, who="qring", loss=ours["loss"], metrics=ours["metrics"], **figures["qring"]))
-    for who, (facts, runs) in found.items():
-        out.measured("example", dict(about, who=who, **facts, **figures[who]))
-        out.ratio("example", dict(about, against=who), mine, runs, figures["qring"], figures[who])
+    for program, (facts, runs) in found.items():
+        out.measured("example", dict(about, who=program, **facts, **figures[program]))
+        out.ratio("example", dict(about, against=program), mine, runs, figures["qring"], figures[program])
 
 
 def compare(out, python_of, missing, work, environment, rounds, cores, begin):
@@ -154,9 +154,9 @@ def compare(out, python_of, missing, work, environment, rounds, cores, begin):
         if not name.startswith(begin):
             continue
         peers = PEERS.get(name, PENNYLANE)
-        for who, why in ((w, missing(e)) for w, e in peers.items()):
+        for program, why in ((w, missing(e)) for w, e in peers.items()):
             if why:
-                out.skipped({"who": who}, "%s: %s" % (name, why))
+                out.skipped({"who": program}, "%s: %s" % (name, why))
         try:
             one_example(out, {w: python_of(e) for w, e in peers.items() if not missing(e)}, work, environment, name, rounds, cores[1])
         except (OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
