@@ -210,7 +210,7 @@ static void mesh_send_beats(struct qr_mesh *m, int64_t now) {
             (void)m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(qr_beat, sizeof qr_beat),
                                        (struct qr_bytes){0});
         /* A stream that is not read, or on which nothing is due, cannot be judged. */
-        bool is_judged = !p->holding && (p->exchanges || !p->in);
+        bool is_judged = !p->holding && (p->exchanges || (p->up && !p->in));
         m->polled.received_ns[p->info.index] = is_judged ? p->received_ns : now;
     }
     m->o.polled(m->o.ctx, &m->polled);
@@ -341,21 +341,25 @@ static void mesh_begin_generation(struct qr_mesh *m, const struct qr_gen_id *id,
         p->member = true;
         p->rank = r;
         p->exchanges = members[r].passes_state || qr_schedule_pairs(n_members, rank, r);
-        qr_mesh_expect(m, &members[r]);
+        struct qr_mesh_member member = members[r];
+        if (p->exchanges) member.later = false;
+        qr_mesh_expect(m, &member);
         if (p->up) mesh_send_mark(m, p);
     }
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) mesh_sort_held(m, &m->peer[i]);
 }
 
-/* Returns the first rank that has not joined yet, or n. */
+/* Returns the first rank that is needed and has not joined yet, or n. */
 static uint32_t mesh_missing_rank(struct qr_mesh *m) {
+    uint32_t missing = m->n;
     for (uint32_t r = 0; r < m->n; r++) {
         struct mesh_peer *p = mesh_at_rank(m, r);
         if (r == m->rank) continue;
         if (p->mark_due && p->up) mesh_send_mark(m, p);
-        if (!p->in || p->mark_due) return r;
+        bool is_here = !p->mark_due && (p->in || !p->exchanges);
+        if (!is_here && missing == m->n) missing = r;
     }
-    return m->n;
+    return missing;
 }
 
 enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_id *id,
@@ -444,7 +448,7 @@ enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret,
 static void mesh_report_lost(struct qr_mesh *m) {
     for (uint32_t r = 0; r < m->n && !m->broken_ns; r++) {
         struct mesh_peer *p = mesh_at_rank(m, r);
-        if (r == m->rank || p->in) continue;
+        if (r == m->rank || !p->lost) continue;
         m->broken_ns = mesh_now_ns(m);
         m->broken_index = p->info.index;
         m->o.down(m->o.ctx, p->info.index, p->reason, true);

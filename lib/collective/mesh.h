@@ -54,6 +54,7 @@ struct qr_mesh_member {
     uint8_t incarnation[QR_INCARNATION_BYTES];
     char name[160];    /* "worker 2 (host:port)", for messages */
     char address[280]; /* of its data port; unused for a higher index */
+    bool later;        /* lower index: not dialed until a generation needs it */
     bool passes_state; /* qr_mesh_form: one of the two sends the other the state */
 };
 struct qr_mesh;
@@ -62,8 +63,9 @@ struct qr_mesh;
 struct qr_mesh *qr_mesh_new(const struct qr_mesh_options *opt);
 void qr_mesh_free(struct qr_mesh *m); /* call before the link is freed; NULL is fine */
 
-/* Requests a stream to this process from now on; a stream to another process at that index is
- * closed. No effect when that process is expected already.
+/* Requests a stream to this process from now on, or from the next generation that needs it; a
+ * stream to another process at that index is closed. No effect when that process is expected
+ * already.
  *
  * Args:     member  copied
  */
@@ -72,7 +74,8 @@ void qr_mesh_expect(struct qr_mesh *m, const struct qr_mesh_member *member);
 void qr_mesh_forget(struct qr_mesh *m, uint32_t index);
 void qr_mesh_renew(struct qr_mesh *m, uint32_t index); /* it passes no data: replace it */
 
-/* Begins a generation and waits until every member has begun it too.
+/* Begins a generation and waits until each member with which this one exchanges chunks or a state
+ * has begun it too. Streams to other members that were left for later need not be up.
  *
  * Args:     members  [n_members], by rank; expected from now on
  *           rank     of this process

@@ -197,8 +197,9 @@ void qr_mesh_expect(struct qr_mesh *m, const struct qr_mesh_member *member) {
     struct mesh_peer *p = &m->peer[member->index];
     if (p->expected && same_incarnation(p->info.incarnation, member->incarnation)) return;
     qr_mesh_forget(m, member->index);
-    p->expected = true;
     p->info = *member;
+    if (member->later && member->index < m->o.index) return;
+    p->expected = true;
     if (member->index > m->o.index) {
         accept_early(m);
         return;

@@ -169,7 +169,7 @@ static void post_wanted(struct control *c, const struct qr_member_action *a) {
     struct wanted_stream *s = &to->stream[a->index];
     if (a->kind == QR_ACT_PEER) {
         const char *named = a->index < c->o.n_peers ? c->o.peers[a->index] : "";
-        s->member = (struct qr_mesh_member){.index = a->index};
+        s->member = (struct qr_mesh_member){.index = a->index, .later = a->later};
         memcpy(s->member.incarnation, a->incarnation, sizeof s->member.incarnation);
         snprintf(s->member.name, sizeof s->member.name, "%.150s",
                  qr_member_peer_text(c->member, a->index));

@@ -97,7 +97,8 @@ enum qr_member_action_kind {
     QR_ACT_DIAL,    /* index, text = address: dial with tag = index */
     QR_ACT_HANG_UP, /* index: stop dialing; a DIAL may follow later */
     /* index, incarnation, data_port, text = its IP address or "": this process answers; a data
-     * stream to it is wanted, dialed by the higher index */
+     * stream to it is wanted, dialed by the higher index. later: not yet; another PEER follows when
+     * it is time to dial, unless a generation needs the stream first */
     QR_ACT_PEER,
     QR_ACT_PEER_GONE, /* index: sent a goodbye; no data stream is wanted any more */
     /* index: replace its data stream; silent: because it passes no data */
@@ -125,6 +126,7 @@ struct qr_member_action {
     const struct qr_generation *generation;
     const uint8_t *incarnation;
     unsigned data_port; /* PEER */
+    bool later;         /* PEER */
     bool silent;        /* RENEW_DATA */
 };
 typedef void qr_member_emit_fn(void *ctx, const struct qr_member_action *a);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collective/allreduce_schedule.h"
 #include "membership/member_impl.h"
 
 static void data_set_state(struct qr_member *m, struct peer *p, enum data_state s) {
@@ -14,18 +15,55 @@ static void data_set_state(struct qr_member *m, struct peer *p, enum data_state 
     p->data_warned = false;
 }
 
-void member_data_new_process(struct qr_member *m, uint32_t index) {
+static bool dials_stream(const struct qr_member *m, uint32_t i) { return i < m->opt.index; }
+
+static void request_stream(struct qr_member *m, uint32_t i, bool later) {
+    const struct peer *p = &m->peer[i];
+    member_emit(m, .kind = QR_ACT_PEER, .index = i, .incarnation = p->incarnation,
+                .data_port = p->data_port, .text = p->host, .later = later);
+}
+
+/* No data passes between the two in a first generation of all workers in the settings. */
+static bool stream_can_wait(const struct qr_member *m, uint32_t i) {
+    size_t n = m->opt.n_peers;
+    return !m->formed && m->opt.count_known && i < n && m->opt.index < n &&
+           !qr_schedule_pairs((uint32_t)n, m->opt.index, i);
+}
+
+void member_data_new_process(struct qr_member *m, uint32_t index, bool starting) {
     struct peer *p = &m->peer[index];
+    bool later = starting && stream_can_wait(m, index);
     p->data_broken_ns = 0;
     p->data = DATA_UP; /* Makes data_set_state() restart the time. */
-    data_set_state(m, p, DATA_NONE);
-    member_emit(m, .kind = QR_ACT_PEER, .index = index, .incarnation = p->incarnation,
-                .data_port = p->data_port, .text = p->host);
+    data_set_state(m, p, later ? DATA_LATER : DATA_NONE);
+    request_stream(m, index, later && dials_stream(m, index));
+}
+
+/* Before the first generation a stream that was left for later is dialed when the peer needs it
+ * (the peer is in a generation without this process, or counts only streams that are up), and when
+ * not all workers may come; after that, one stream at each interval. */
+static bool stream_is_due(const struct qr_member *m, uint32_t i) {
+    const struct peer *p = &m->peer[i];
+    bool lists_us = p->reaches & index_bit(m->opt.index);
+    if (m->formed) return m->now_ns >= m->stream_ns;
+    if (m->now_ns - m->start_ns >= m->opt.form_timeout_ns / 2) return true;
+    if (p->beat.phase != QR_PHASE_STARTING) return true;
+    return p->beat.sequence && !lists_us &&
+           m->now_ns - p->accepted_ns >= member_dial_wait_ns(m, HINT_AFTER_NS);
+}
+
+static void dial_stream_left(struct qr_member *m, uint32_t i) {
+    struct peer *p = &m->peer[i];
+    if (p->data != DATA_LATER || !dials_stream(m, i) || p->gone || !stream_is_due(m, i)) return;
+    m->stream_ns = m->now_ns + member_slow_interval_ns(m);
+    data_set_state(m, p, DATA_DIALED);
+    request_stream(m, i, false);
 }
 
 void member_data_redial(struct qr_member *m, uint32_t i) {
-    if (m->peer[i].data != DATA_NONE || i > m->opt.index) return; /* The higher index dials. */
-    member_emit(m, .kind = QR_ACT_RENEW_DATA, .index = i);
+    enum data_state s = m->peer[i].data;
+    if ((s == DATA_NONE || s == DATA_DIALED) && dials_stream(m, i))
+        member_emit(m, .kind = QR_ACT_RENEW_DATA, .index = i);
 }
 
 void member_data_begun(struct qr_member *m) {
@@ -45,8 +83,9 @@ static void abandon_stream(struct qr_member *m, uint32_t i) {
 }
 
 void member_data_renew(struct qr_member *m, uint32_t i) {
-    if (!member_passes_data(&m->peer[i]) || m->peer[i].gone) return;
-    data_set_state(m, &m->peer[i], DATA_NONE);
+    struct peer *p = &m->peer[i];
+    if (!member_passes_data(p) || p->data == DATA_LATER || p->gone) return;
+    if (p->data != DATA_DIALED) data_set_state(m, p, DATA_NONE);
     member_emit(m, .kind = QR_ACT_RENEW_DATA, .index = i);
 }
 
@@ -66,7 +105,8 @@ static int64_t data_silence_ns(const struct qr_member *m, uint32_t i) {
 
 bool qr_member_lacks_data(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
-    if (!is_responding(p) || p->gone || member_passes_data(p)) return false;
+    bool passes = member_passes_data(p) && p->data != DATA_DIALED;
+    if (!is_responding(p) || p->gone || passes) return false;
     return p->data == DATA_BAD || m->now_ns - p->data_since_ns >= NO_STREAM_NS;
 }
 
@@ -74,7 +114,7 @@ static void warn_missing_stream(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
     if (p->data_warned || p->beat.expected_micro_batch_ms || !qr_member_lacks_data(m, i)) return;
     p->data_warned = true;
-    if (p->data == DATA_NONE)
+    if (p->data != DATA_BAD)
         member_log(m, QR_LOG_WARNING,
                    "%s answers, but no data connection with it has come up for %.0f s (data port "
                    "%u): check that the port is open",
@@ -83,6 +123,7 @@ static void warn_missing_stream(struct qr_member *m, uint32_t i) {
 
 void member_check_data(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
+    dial_stream_left(m, i);
     warn_missing_stream(m, i);
     if (!m->active || !member_in_generation(m, i) || p->gone || m->ending || p->data == DATA_BAD)
         return;
@@ -123,7 +164,9 @@ void member_on_data_up(struct qr_member *m, const struct qr_member_event *e) {
     if (p->data == DATA_BAD || p->data_warned)
         member_log(m, QR_LOG_INFO, "%s: data connection is up after %.1f s",
                    qr_member_peer_text(m, e->index), (double)(m->now_ns - p->data_since_ns) / 1e9);
+    bool counted = p->data == DATA_LATER || p->data == DATA_DIALED;
     data_set_state(m, p, DATA_UP);
+    if (counted) return; /* No link has changed. */
     member_reset_backoff(m);
     member_heartbeats_soon(m);
 }
@@ -139,8 +182,12 @@ void member_on_data_down(struct qr_member *m, const struct qr_member_event *e) {
 }
 
 bool qr_member_awaits_data(const struct qr_member *m) {
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (m->peer[i].connected && !m->peer[i].gone && !member_passes_data(&m->peer[i]))
-            return true;
-    return false;
+    bool any = false;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS && !any; i++) {
+        const struct peer *p = &m->peer[i];
+        bool due =
+            p->data == DATA_DIALED || (p->data == DATA_LATER && m->formed && !dials_stream(m, i));
+        any = p->connected && !p->gone && (due || !member_passes_data(p));
+    }
+    return any;
 }

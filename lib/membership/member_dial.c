@@ -31,11 +31,6 @@ static void dial_start(struct qr_member *m, uint32_t i, bool by_hint) {
     member_emit(m, .kind = QR_ACT_DIAL, .index = i, .text = by_hint ? p->hint : m->opt.peers[i]);
 }
 
-/* Handshakes take longer while many peers connect. */
-static int64_t dial_wait_ns(const struct qr_member *m, int64_t wait_ns) {
-    return wait_ns + (m->formed ? 0 : member_n_further(m) * DIAL_GAP_NS);
-}
-
 static void dial_schedule(struct qr_member *m, uint32_t i, int64_t wait_ns) {
     struct peer *p = &m->peer[i];
     if (p->dial.on || !may_dial(m, i)) return;
@@ -100,8 +95,8 @@ void member_check_dial(struct qr_member *m, uint32_t i) {
     }
     /* While other newcomers arrive, the peer may still dial by itself. */
     if (p->dial.at_ns && !is_lower(m, i) && m->now_ns >= p->dial.at_ns &&
-        m->now_ns - m->newcomer_ns < dial_wait_ns(m, DIAL_AFTER_NS))
-        p->dial.at_ns = m->newcomer_ns + dial_wait_ns(m, DIAL_AFTER_NS);
+        m->now_ns - m->newcomer_ns < member_dial_wait_ns(m, DIAL_AFTER_NS))
+        p->dial.at_ns = m->newcomer_ns + member_dial_wait_ns(m, DIAL_AFTER_NS);
     if (p->dial.at_ns && m->now_ns >= p->dial.at_ns) dial_start(m, i, false);
 }
 
@@ -221,13 +216,13 @@ void member_send_hints(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
         bool settled = is_responding(p) && !p->gone &&
-                       m->now_ns - p->accepted_ns >= dial_wait_ns(m, HINT_AFTER_NS);
+                       m->now_ns - p->accepted_ns >= member_dial_wait_ns(m, HINT_AFTER_NS);
         if (settled && *p->at) here |= index_bit(i);
     }
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         struct peer *p = &m->peer[i];
         if (!is_responding(p) || p->gone ||
-            m->now_ns - p->accepted_ns < dial_wait_ns(m, HINT_AFTER_NS))
+            m->now_ns - p->accepted_ns < member_dial_wait_ns(m, HINT_AFTER_NS))
             continue;
         uint64_t missing = here & ~index_bit(i) & ~p->reaches;
         bool is_new = missing & ~p->hinted;

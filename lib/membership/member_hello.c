@@ -248,7 +248,7 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
         memcpy(p->incarnation, h->incarnation, QR_INCARNATION_BYTES);
         memset(&p->beat, 0, sizeof p->beat);
         m->newcomer_ns = m->now_ns;
-        member_data_new_process(m, h->index);
+        member_data_new_process(m, h->index, h->phase == QR_PHASE_STARTING);
         member_log(m, QR_LOG_INFO, "%s answered", qr_member_peer_text(m, h->index));
     } else {
         member_data_redial(m, h->index);

@@ -74,9 +74,11 @@ struct mismatch {
     } field[SHOWN_FIELDS];
 };
 
-/* State of the peer's data stream. BROKEN: was up in the last generation, and is dialed again; it
- * may come back. BAD: no data passed; only a new stream changes that. */
-enum data_state { DATA_NONE, DATA_UP, DATA_BROKEN, DATA_BAD };
+/* State of the peer's data stream. LATER: not needed in the first generation, not dialed yet by
+ * this process; DIALED: is dialed now; both count as passing data. BROKEN: was up in the last
+ * generation, and is dialed again; it may come back. BAD: no data passed; only a new stream changes
+ * that. */
+enum data_state { DATA_NONE, DATA_LATER, DATA_DIALED, DATA_UP, DATA_BROKEN, DATA_BAD };
 
 struct peer {
     bool known; /* accepted once: incarnation is valid */
@@ -143,6 +145,7 @@ struct qr_member {
     /* idle_ns: in no generation since then */
     int64_t now_ns, start_ns, beat_ns, newcomer_ns, idle_ns;
     int64_t promised_ns, begun_ns, look_ns; /* look_ns: next check for hints */
+    int64_t stream_ns;                      /* next dial of a stream that was left for later */
     uint64_t highest, sequence, random;
     struct qr_gen_id promised;
     bool promise_exclusive;
@@ -209,10 +212,13 @@ bool member_is_established(const struct qr_member *m, uint32_t index);
 bool member_passes_data(const struct peer *p);
 /* The peer answers, over its control connection and over its data stream. */
 bool member_reaches(const struct qr_member *m, uint32_t index);
+/* Handshakes take longer while many peers connect: adds to a wait until the first generation. */
+int64_t member_dial_wait_ns(const struct qr_member *m, int64_t wait_ns);
 /* Number of connected peers beyond FEW_PEERS. */
 int64_t member_n_further(const struct qr_member *m);
-/* Time between two heartbeats to this peer. */
+/* Time between two heartbeats to this peer; to one that is no neighbour. */
 int64_t member_interval_ns(const struct qr_member *m, uint32_t index);
+int64_t member_slow_interval_ns(const struct qr_member *m);
 /* Five heartbeats of the peer, as it has announced them: without a message for so long it is
  * silent. */
 int64_t member_silence_ns(const struct qr_member *m, uint32_t index);
@@ -299,7 +305,8 @@ void member_states_text(struct qr_member *m, const struct qr_held *held, const s
                         char *ret, size_t cap);
 
 /* ---- member_data.c: rule 1 for the data streams ---- */
-void member_data_new_process(struct qr_member *m, uint32_t index); /* a new process answers */
+/* A new process answers; starting: it is in no generation. */
+void member_data_new_process(struct qr_member *m, uint32_t index, bool starting);
 /* Replaces a stream after silence: TCP would retransmit at growing intervals, also after the
  * network path has recovered. */
 void member_data_renew(struct qr_member *m, uint32_t i);

@@ -179,6 +179,7 @@ static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
     m->active = m->formed = true;
     m->warned_few = false;
     m->begun_ns = m->now_ns;
+    m->stream_ns = m->now_ns + member_slow_interval_ns(m);
     m->need_new = false;
     m->backoff_doublings = 0;
     m->pending.on = false;
@@ -187,6 +188,8 @@ static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
         m->peer[i].differs_since_ns = -1;
         m->peer[i].turns_ns = m->now_ns;
         m->peer[i].has_begun = qr_gen_id_compare(&m->peer[i].beat.active, &b->id) == 0;
+        /* Tells them the interval that holds from now on. */
+        if (m->neighbours & index_bit(i)) m->peer[i].due_ns = m->now_ns;
         member_reports_changed(m, i);
     }
     member_emit(m, .kind = QR_ACT_BEGIN, .generation = g);

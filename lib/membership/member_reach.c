@@ -36,7 +36,7 @@ struct member_conn *member_conn(struct qr_member *m, uint32_t id) {
 }
 
 bool member_passes_data(const struct peer *p) {
-    return p->data == DATA_UP || p->data == DATA_BROKEN;
+    return p->data != DATA_NONE && p->data != DATA_BAD;
 }
 
 bool member_reaches(const struct qr_member *m, uint32_t index) {
@@ -51,13 +51,20 @@ int64_t member_n_further(const struct qr_member *m) {
     return n > 0 ? n : 0;
 }
 
+int64_t member_dial_wait_ns(const struct qr_member *m, int64_t wait_ns) {
+    return wait_ns + (m->formed ? 0 : member_n_further(m) * DIAL_GAP_NS);
+}
+
+int64_t member_slow_interval_ns(const struct qr_member *m) {
+    return QR_MEMBER_HEARTBEAT_NS + member_n_further(m) * HEARTBEAT_GAP_NS;
+}
+
 int64_t member_interval_ns(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
     /* A program from before the intervals takes five times 250 ms for silence. */
     bool is_old = p->beat.sequence && !p->beat.interval_ms;
     bool is_neighbour = m->neighbours & index_bit(index);
-    int64_t further = is_neighbour || is_old ? 0 : member_n_further(m);
-    return QR_MEMBER_HEARTBEAT_NS + further * HEARTBEAT_GAP_NS;
+    return is_neighbour || is_old ? QR_MEMBER_HEARTBEAT_NS : member_slow_interval_ns(m);
 }
 
 int64_t member_silence_ns(const struct qr_member *m, uint32_t index) {

@@ -172,13 +172,17 @@ static void test_large_ring(void) {
         enum how how;
         const char *what;
         double bound_s;
+        int64_t within_ns; /* after the ring formed */
     } rows[] = {
-        {1u << 13, KILLED, "1: SIGKILL of one of 24: next step after", 1.0},
-        {1u << 13, STOPPED, "5: SIGSTOP of one of 24: next step after", 2.0},
-        {1u << 0, STOPPED, "5: SIGSTOP of the leader of 24: next step after", 2.0},
-        {1u << 0 | 1u << 13, STOPPED, "5: SIGSTOP of the leader and another: next step after", 2.0},
-        {1u << 13, CUT_OFF, "9: one of 24 cut off both ways: next step after", 2.0},
-        {3u << 13, NO_DATA, "9: no data between two of 24: next step after", 2.0},
+        {1u << 0, KILLED, "1: SIGKILL of the leader of 24 at the start: next step after", 1.0,
+         100 * QR_MS},
+        {1u << 13, KILLED, "1: SIGKILL of one of 24: next step after", 1.0, 3 * QR_SECOND},
+        {1u << 13, STOPPED, "5: SIGSTOP of one of 24: next step after", 2.0, 3 * QR_SECOND},
+        {1u << 0, STOPPED, "5: SIGSTOP of the leader of 24: next step after", 2.0, 3 * QR_SECOND},
+        {1u << 0 | 1u << 13, STOPPED, "5: SIGSTOP of the leader and another: next step after", 2.0,
+         3 * QR_SECOND},
+        {1u << 13, CUT_OFF, "9: one of 24 cut off both ways: next step after", 2.0, 3 * QR_SECOND},
+        {3u << 13, NO_DATA, "9: no data between two of 24: next step after", 2.0, 3 * QR_SECOND},
     };
     int64_t named_ns = 0;
     for (size_t k = 0; k < COUNT(rows); k++) {
@@ -186,7 +190,7 @@ static void test_large_ring(void) {
         for (uint64_t seed = 1; seed <= n_runs / 4 + 1; seed++) {
             struct cluster *c = start_ring(seed, MAX_NODES);
             await_ring(c, c->n, 10 * QR_SECOND);
-            run_until(c, now_of(c) + dice_ns(c, 3 * QR_SECOND));
+            run_until(c, now_of(c) + dice_ns(c, rows[k].within_ns));
             lose(c, rows[k].set, rows[k].how);
             time_loss(c, &l);
             finish(c);

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "collective/allreduce_schedule.h"
 #include "tests/cluster_sim/world_trainer.h"
 #include "tests/support/planted.h"
 #include "tests/t.h"
@@ -35,6 +36,11 @@ static void note_promise(struct world *w, struct node *x, const struct qr_gen_id
 static void note_proposal(struct world *w, struct node *x, const struct qr_gen_id *id) {
     note_promise(w, x, id);
     if (w->n_gens < MAX_GENS) w->gen[w->n_gens++].id = *id;
+}
+/* A generation needs the streams over which it passes data, also those left for later. */
+static void dial_needed(struct node *x, const struct qr_begin *b, uint32_t rank) {
+    for (uint32_t r = 0; r < b->n_members; r++)
+        if (qr_schedule_pairs(b->n_members, rank, r)) x->dials[b->member[r].name.index] = true;
 }
 static void emit(void *ctx, const struct qr_member_action *a) {
     struct node *x = ctx;
@@ -70,6 +76,7 @@ static void emit(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_SUSPEND: x->active = false; break;
     case QR_ACT_PEER:
         x->wanted[a->index] = true;
+        x->dials[a->index] = !a->later;
         memcpy(x->wanted_inc[a->index], a->incarnation, 16);
         break;
     case QR_ACT_PEER_GONE: x->wanted[a->index] = false; break;
@@ -80,6 +87,7 @@ static void emit(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_BEGIN:
         if (a->generation->begin.n_members == 1) /* alone it sends no Propose */
             note_proposal(w, x, &a->generation->begin.id);
+        dial_needed(x, &a->generation->begin, a->generation->rank);
         trainer_begin(w, x, a->generation);
         break;
     case QR_ACT_DONE:
@@ -143,13 +151,15 @@ static void serve_data(struct world *w, struct node *x) {
     for (unsigned i = 0; i < w->n; i++) {
         const struct node *o = &w->node[i];
         bool passes = !w->data_blocked[i][x->index] && !w->data_blocked[x->index][i];
+        bool dialed = i < x->index ? x->dials[i] : o->dials[x->index];
         if (!w->data_blocked[i][x->index]) x->data_received_ns[i] = now_of(w);
         report.received_ns[i] = x->data_received_ns[i];
         if (x->lost_data[i])
             handle(w, x->m, .kind = QR_EVENT_DATA_DOWN, .index = i, .text = "reset", .lost = true);
         x->wanted[i] = x->wanted[i] || x->lost_data[i];
         x->lost_data[i] = false;
-        if (!x->wanted[i] || !passes || !o->live || memcmp(o->inc, x->wanted_inc[i], 16) != 0)
+        if (!x->wanted[i] || !passes || !dialed || !o->live ||
+            memcmp(o->inc, x->wanted_inc[i], 16) != 0)
             continue;
         x->wanted[i] = false;
         handle(w, x->m, .kind = QR_EVENT_DATA_UP, .index = i, .incarnation = x->wanted_inc[i]);

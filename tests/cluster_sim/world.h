@@ -56,7 +56,7 @@ struct node {
     bool sent;
     bool closed; /* has passed the closing reduction of this generation */
     /* Data streams, by index. wanted: to be opened, to the peer with incarnation wanted_inc. */
-    bool wanted[MAX_NODES], lost_data[MAX_NODES];
+    bool wanted[MAX_NODES], dials[MAX_NODES], lost_data[MAX_NODES];
     uint8_t wanted_inc[MAX_NODES][16];
     int64_t data_received_ns[MAX_NODES], polling_since_ns;
     unsigned refusals;

@@ -122,7 +122,8 @@ static void on_all(struct world *w, void *(*f)(void *)) {
         pthread_create(&w->worker[r].thread, NULL, f, &w->worker[r]);
     for (uint32_t r = 0; r < w->n; r++) pthread_join(w->worker[r].thread, NULL);
 }
-static void open_world(struct world *w, uint32_t n, size_t max_length) {
+/* later: every stream is left for later. */
+static void open_world_later(struct world *w, uint32_t n, size_t max_length, bool later) {
     *w = (struct world){.n = n, .hub = qr_link_hub_new(), .n_micro_batches = 2 * n + 1};
     for (uint32_t r = 0; r < n; r++) {
         struct worker *k = &w->worker[r];
@@ -131,6 +132,7 @@ static void open_world(struct world *w, uint32_t n, size_t max_length) {
         k->w = w, k->rank = r;
         k->link = qr_link_memory_new(w->hub);
         CHECK(k->link->ops->listen(k->link, "m:0", &port, &err) == QR_OK);
+        w->member[r].later = later;
         w->member[r].index = r + 3; /* index and rank differ when a worker is missing */
         memset(w->member[r].incarnation, (int)r + 1, 16);
         snprintf(w->member[r].name, sizeof w->member[r].name, "worker %u (m:%u)", r + 3, port);
@@ -153,6 +155,9 @@ static void open_world(struct world *w, uint32_t n, size_t max_length) {
     on_all(w, form_one);
     for (uint32_t r = 0; r < n; r++)
         CHECK(w->worker[r].code == QR_OK, "%u of %u: %s", r, n, w->worker[r].err.msg);
+}
+static void open_world(struct world *w, uint32_t n, size_t max_length) {
+    open_world_later(w, n, max_length, false);
 }
 static void close_world(struct world *w, uint64_t dropped_by_0) {
     for (uint32_t r = 0; r < w->n; r++) {
@@ -334,6 +339,45 @@ static void test_other_kind(void) {
         CHECK(n_clear > 0);
         close_world(&w, 0);
     }
+}
+
+/* Only streams over which chunks pass are opened; the others come up when they are requested, and
+ * then their loss is one of the generation. */
+static void test_streams_left_for_later(void) {
+    enum { N = 8, A = 1, B = 6 };
+    struct world w;
+    struct qr_err err;
+    unsigned n_pairs = 0, n_ups = 0;
+    open_world_later(&w, N, 1000, true);
+    CHECK(!qr_schedule_pairs(N, A, B));
+    for (uint32_t a = 0; a < N; a++)
+        for (uint32_t b = 0; b < N; b++) n_pairs += a != b && qr_schedule_pairs(N, a, b);
+    for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++)
+        CHECK(reduces_correctly(&w, (enum qr_allreduce)wish, 1000), "%d", wish);
+    for (uint32_t r = 0; r < N; r++) n_ups += w.worker[r].ups;
+    CHECK(n_ups == n_pairs && n_pairs < N * (N - 1), "%u streams are up, %u needed", n_ups,
+          n_pairs);
+    struct worker *a = &w.worker[A], *b = &w.worker[B];
+    unsigned ups = a->ups + b->ups;
+    struct qr_mesh_member member = w.member[A];
+    qr_mesh_expect(b->mesh, &member);
+    CHECK(b->ups + a->ups == ups, "requested, but left for later");
+    member.later = false;
+    qr_mesh_expect(b->mesh, &member);
+    bool good = true;
+    for (int64_t by_ns = qr_now_ns(&qr_clock_monotonic) + 5 * QR_SECOND;
+         good && a->ups + b->ups < ups + 2 && qr_now_ns(&qr_clock_monotonic) < by_ns;)
+        for (int i = 0; i < 2; i++)
+            good &= qr_mesh_idle((i ? a : b)->mesh, qr_now_ns(&qr_clock_monotonic) + QR_MS, &err) ==
+                    QR_OK;
+    CHECK(good && a->ups + b->ups == ups + 2, "%u streams came up", a->ups + b->ups - ups);
+    CHECK(reduces_correctly(&w, QR_ALLREDUCE_AUTO, 1000));
+    qr_mesh_forget(b->mesh, w.member[A].index);
+    struct qr_contribution c = contribution(&w, A, w.step + 1, 5);
+    CHECK(qr_mesh_reduce(a->mesh, QR_ALLREDUCE_AUTO, &c, a->sum, &err) == QR_UNAVAILABLE &&
+              a->lost == w.member[B].index,
+          "lost worker %u", a->lost);
+    close_world(&w, 0);
 }
 
 /* Unexpected connections to the data port are dropped, and the reductions continue. */
@@ -536,6 +580,7 @@ int main(void) {
     test_wrong_coverage();
     test_other_length();
     test_other_kind();
+    test_streams_left_for_later();
     test_unexpected_streams();
     test_break_between_reductions();
     test_no_greeting();

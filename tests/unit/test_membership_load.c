@@ -13,7 +13,9 @@ static const char *peers[N];
 static struct qr_member *m;
 static int64_t now_ns;
 static unsigned n_heartbeats, n_dials, n_silent, n_closed, n_begun, n_suspended, n_promised;
-static unsigned heartbeats[N]; /* by peer index, which is the connection modulo N */
+static unsigned heartbeats[N];            /* by peer index, which is the connection modulo N */
+static unsigned n_later[N], n_streams[N]; /* requests for data streams, by peer index */
+static int64_t form_timeout_ns = 600 * QR_SECOND;
 
 static void emit(void *ctx, const struct qr_member_action *a) {
     (void)ctx;
@@ -25,6 +27,7 @@ static void emit(void *ctx, const struct qr_member_action *a) {
     n_promised += a->kind == QR_ACT_SEND && a->message->kind == QR_MESSAGE_PROMISE;
     n_dials += a->kind == QR_ACT_DIAL;
     n_closed += a->kind == QR_ACT_CLOSE;
+    if (a->kind == QR_ACT_PEER) (a->later ? n_later : n_streams)[a->index]++;
     n_silent += a->kind == QR_ACT_LOG && strstr(a->text, "silent for");
 }
 
@@ -36,18 +39,20 @@ static void start_member(uint32_t index) {
                                   .n_peers = N,
                                   .peers = peers,
                                   .count_known = true,
-                                  .form_timeout_ns = 600 * QR_SECOND,
+                                  .form_timeout_ns = form_timeout_ns,
                                   .seed = 1};
     qr_member_free(m);
     m = qr_member_new(&o, emit, NULL);
     now_ns = QR_SECOND;
     n_heartbeats = n_dials = n_silent = n_closed = n_begun = n_suspended = n_promised = 0;
+    memset(n_later, 0, sizeof n_later);
+    memset(n_streams, 0, sizeof n_streams);
     handle(m, .kind = QR_EVENT_START);
 }
 
 static uint32_t conn_of(uint32_t index) { return index ? index : N; }
 
-static void send_hello(uint32_t index) {
+static void send_hello_in(uint32_t index, enum qr_phase phase) {
     struct qr_message *msg = qr_xcalloc(1, sizeof *msg);
     msg->kind = QR_MESSAGE_HELLO;
     msg->hello = (struct qr_hello){.protocol_min = QR_PROTOCOL_MIN,
@@ -55,10 +60,16 @@ static void send_hello(uint32_t index) {
                                    .contract = "c",
                                    .run = "r",
                                    .index = index,
+                                   .phase = phase,
                                    .incarnation = {1, (uint8_t)index}};
     handle(m, .kind = QR_EVENT_UP, .conn = conn_of(index));
     handle(m, .kind = QR_EVENT_MESSAGE, .conn = conn_of(index), .message = msg);
     free(msg);
+}
+static void send_hello(uint32_t index) { send_hello_in(index, QR_PHASE_STARTING); }
+static void send_data_up(uint32_t index) {
+    handle(m, .kind = QR_EVENT_DATA_UP, .index = index,
+           .incarnation = (uint8_t[QR_INCARNATION_BYTES]){1, (uint8_t)index});
 }
 
 static void pass_time(int64_t ns) {
@@ -73,9 +84,7 @@ static void pass_time(int64_t ns) {
 static void test_changes_are_batched(void) {
     start_member(0);
     for (uint32_t i = 1; i < N; i++) send_hello(i);
-    for (uint32_t i = 1; i < N; i++)
-        handle(m, .kind = QR_EVENT_DATA_UP, .index = i,
-               .incarnation = (uint8_t[QR_INCARNATION_BYTES]){1, (uint8_t)i});
+    for (uint32_t i = 1; i < N; i++) send_data_up(i);
     pass_time(100 * QR_MS);
     CHECK(n_heartbeats <= 3 * N && n_heartbeats >= N - 1, "%u heartbeats", n_heartbeats);
 }
@@ -135,24 +144,28 @@ static void send_message(uint32_t from, const struct qr_message *msg) {
     handle(m, .kind = QR_EVENT_MESSAGE, .conn = conn_of(from), .message = msg);
 }
 
-static void send_heartbeat(uint32_t from, uint32_t interval_ms) {
+/* listed: it lists worker 5, which is this one. */
+static void send_heartbeat_in(uint32_t from, uint32_t interval_ms, enum qr_phase phase,
+                              bool listed) {
     static struct qr_message msg;
     static uint64_t sequence;
     struct qr_heartbeat *h = &msg.heartbeat;
     msg.kind = QR_MESSAGE_HEARTBEAT;
     *h = (struct qr_heartbeat){.sequence = ++sequence,
                                .incarnation = {1, (uint8_t)from},
-                               .active = {1, 0, {1, 0}},
-                               .promised = {1, 0, {1, 0}},
-                               .phase = QR_PHASE_MEMBER,
+                               .phase = phase,
                                .interval_ms = interval_ms};
+    if (phase == QR_PHASE_MEMBER) h->active = h->promised = (struct qr_gen_id){1, 0, {1, 0}};
     for (uint32_t i = 0; i < N; i++) {
-        if (i == from) continue;
+        if (i == from || (i == 5 && !listed)) continue;
         h->heard[h->n_heard].index = i;
         h->heard[h->n_heard++].incarnation[0] = 1;
         if (i != 5) h->heard[h->n_heard - 1].incarnation[1] = (uint8_t)i;
     }
     send_message(from, &msg);
+}
+static void send_heartbeat(uint32_t from, uint32_t interval_ms) {
+    send_heartbeat_in(from, interval_ms, QR_PHASE_MEMBER, true);
 }
 
 static struct qr_message propose = {.kind = QR_MESSAGE_PROPOSE};
@@ -185,9 +198,7 @@ static void begin_generation(void) {
     for (uint32_t i = 0; i < N; i++)
         if (i != 5) send_hello(i);
     for (uint32_t i = 0; i < N; i++)
-        if (i != 5)
-            handle(m, .kind = QR_EVENT_DATA_UP, .index = i,
-                   .incarnation = (uint8_t[QR_INCARNATION_BYTES]){1, (uint8_t)i});
+        if (i != 5) send_data_up(i);
     send_propose(1, 0, N);
     send_begin();
     pass_time(QR_MS);
@@ -253,6 +264,81 @@ static void test_one_loss_counts_once(void) {
     CHECK(n_promised == before + 1, "%u promises", n_promised - before);
 }
 
+/* Worker 5 of 32, with all workers answering; it dials 0 to 4, and passes no data to 2 and 3. */
+static void start_with_streams_left(void) {
+    start_member(5);
+    for (uint32_t i = 0; i < N; i++)
+        if (i != 5) send_hello(i);
+    for (uint32_t i = 0; i < N; i++) {
+        bool left = i == 2 || i == 3;
+        CHECK(i == 5 || (n_later[i] == left && n_streams[i] == !left), "worker %u: %u %u", i,
+              n_later[i], n_streams[i]);
+        if (i != 5 && qr_schedule_pairs(N, 5, i)) send_data_up(i);
+    }
+}
+static void pass_with_heartbeats(int64_t ns, bool listed) {
+    for (; ns > 0; ns -= 100 * QR_MS) {
+        for (uint32_t i = 0; i < N; i++)
+            if (i != 5) send_heartbeat_in(i, 986, QR_PHASE_STARTING, listed || (i != 2 && i != 3));
+        pass_time(100 * QR_MS);
+    }
+}
+static unsigned n_streams_left(void) { return n_streams[2] + n_streams[3]; }
+
+/* A stream over which the first generation passes no data is dialed after its Begin, one stream in
+ * 986 ms. */
+static void test_streams_left_for_later(void) {
+    start_with_streams_left();
+    pass_with_heartbeats(10 * QR_SECOND, true);
+    CHECK(n_streams_left() == 0 && !qr_member_awaits_data(m), "%u dials", n_streams_left());
+    send_propose(1, 0, N);
+    CHECK(n_promised == 1);
+    send_begin();
+    CHECK(n_begun == 1);
+    for (unsigned k = 0; k < 3; k++) {
+        CHECK(n_streams_left() == k, "%u dials after %u s", n_streams_left(), k);
+        for (int turn = 0; turn < 10; turn++) {
+            for (uint32_t i = 0; i < N; i++)
+                if (i != 5) send_heartbeat(i, 250);
+            pass_time(100 * QR_MS);
+        }
+    }
+    CHECK(n_streams_left() == 2 && n_suspended == 0 && qr_member_awaits_data(m));
+    unsigned before = n_heartbeats;
+    for (uint32_t i = 0; i < N; i++)
+        if (i != 5) send_data_up(i);
+    CHECK(!qr_member_awaits_data(m));
+    CHECK(n_heartbeats == before, "no link has changed: %u heartbeats", n_heartbeats - before);
+}
+
+/* ... or when the peer needs it: a program that counts only streams that are up does not list this
+ * worker; another is in a generation already. */
+static void test_streams_that_a_peer_needs(void) {
+    start_with_streams_left();
+    pass_with_heartbeats(1400 * QR_MS, false);
+    CHECK(n_streams_left() == 0, "%u dials", n_streams_left());
+    pass_with_heartbeats(100 * QR_MS, false);
+    CHECK(n_streams_left() == 2, "%u dials of peers that do not list this worker",
+          n_streams_left());
+    start_with_streams_left();
+    send_heartbeat_in(2, 986, QR_PHASE_MEMBER, true);
+    CHECK(n_streams[2] == 1 && n_streams[3] == 0, "%u %u", n_streams[2], n_streams[3]);
+    start_member(5);
+    send_hello_in(2, QR_PHASE_MEMBER);
+    CHECK(n_streams[2] == 1 && n_later[2] == 0, "%u %u", n_streams[2], n_later[2]);
+}
+
+/* ... or when half of the form timeout has passed: not all may come, and others are neighbours. */
+static void test_streams_of_an_incomplete_ring(void) {
+    form_timeout_ns = 10 * QR_SECOND;
+    start_with_streams_left();
+    pass_with_heartbeats(INT64_C(4900) * QR_MS, true);
+    CHECK(n_streams_left() == 0, "%u dials", n_streams_left());
+    pass_with_heartbeats(200 * QR_MS, true);
+    CHECK(n_streams_left() == 2, "%u dials after half of the form timeout", n_streams_left());
+    form_timeout_ns = 600 * QR_SECOND;
+}
+
 /* Addresses reported by a peer are dialed only at the configured port and at most once a second for
  * each index. */
 static void test_reported_addresses_are_limited(void) {
@@ -285,6 +371,9 @@ int main(void) {
     test_heartbeats_of_a_large_ring_that_works();
     test_heartbeats_to_an_old_version();
     test_one_loss_counts_once();
+    test_streams_left_for_later();
+    test_streams_that_a_peer_needs();
+    test_streams_of_an_incomplete_ring();
     test_reported_addresses_are_limited();
     qr_member_free(m);
     return t_end();
