@@ -61,7 +61,7 @@ endif
 lib_c    := $(filter-out lib/api/xla_ffi.c,$(wildcard lib/*/*.c lib/*/*/*.c))
 protos   := $(wildcard proto/*.proto)
 gen_c    := $(protos:proto/%.proto=$(B)/gen/%.pb-c.c)
-gen_h    := $(B)/gen/builtin_job.h $(B)/gen/version.h
+gen_h    := $(B)/gen/builtin_job.h $(B)/gen/version.h $(B)/gen/abseil.h
 lib_o    := $(lib_c:%.c=$(B)/%.o) $(gen_c:%.c=%.o)
 # Objects of moved or deleted sources are deleted: lint reads all objects of the tree.
 stale    := $(filter-out $(lib_o),$(wildcard $(B)/lib/*/*.o $(B)/lib/*/*/*.o))
@@ -335,6 +335,11 @@ $(B)/gen/%.pb-c.o: $(B)/gen/%.pb-c.c $(B)/.flags
 $(B)/gen/version.h: lib/VERSION
 	@mkdir -p $(@D)
 	$(Q)sed 's/.*/#define QR_VERSION "&"/' $< > $@
+# The name of Abseil's switch contains its version.
+$(B)/gen/abseil.h:
+	@mkdir -p $(@D)
+	$(Q)nm -D --defined-only $$($(CC) -print-file-name=libabsl_synchronization.so) 2>/dev/null | \
+	    sed -n 's/.* T \(_ZN4absl.*29SetMutexDeadlockDetectionModeE.*\)/#define ABSEIL_DEADLOCK_MODE "\1"/p' > $@
 bytes = ( echo 'static const unsigned char $1[] = {'; od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g'; echo '0};' )
 $(B)/gen/builtin_job.h: deploy/jobs/qcnn.json
 	@mkdir -p $(@D)

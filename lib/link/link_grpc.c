@@ -340,9 +340,8 @@ static const struct qr_link_ops grpc_ops = {
 
 struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_link_tls *tls) {
     struct grpc_link *g = qr_xcalloc(1, sizeof *g);
-    link_grpc_log_hook();
     link_grpc_keep_memory();
-    grpc_init();
+    link_grpc_init();
     g->base.ops = &grpc_ops;
     g->clock = clock;
     g->tls = tls;

@@ -31,6 +31,8 @@ grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls
  * system. */
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err);
 
+/* link_grpc_tls.c. As grpc_init; gRPC's log lines update counters and are otherwise discarded. */
+void link_grpc_init(void);
 void link_grpc_keep_memory(void); /* link_grpc_body.c; affects the whole process */
 /* link_grpc_body.c. A message of head and body. A long body is not copied, and counts as borrowed
  * until gRPC releases it. */
@@ -143,7 +145,5 @@ char *link_grpc_certificates_ca(struct link_grpc_certificates *c);  /* PEM; free
 void link_grpc_certificates_stop(struct link_grpc_certificates *c); /* no log line after it */
 /* After gRPC's last use of the path. */
 void link_grpc_certificates_free(struct link_grpc_certificates *c);
-
-void link_grpc_log_hook(void); /* gRPC's log lines update counters and are otherwise discarded */
 
 #endif

@@ -297,8 +297,7 @@ enum qr_code qr_service_open(const char *address, const struct qr_service_owner 
                              unsigned *ret_port, struct qr_err *err) {
     QR_TRY(link_grpc_address_check(address, err));
     struct qr_service *s = qr_xcalloc(1, sizeof *s);
-    link_grpc_log_hook();
-    grpc_init();
+    link_grpc_init();
     s->owner = *owner;
     s->clock = clock;
     s->tag_call.kind = TAG_CALL;

@@ -10,6 +10,7 @@
  */
 #include "link/link_grpc_tls.h"
 
+#include <dlfcn.h>
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "abseil.h"
 #include "base/counter.h"
 #include "base/mem.h"
 #include "link/link_grpc_parts_impl.h"
@@ -144,7 +146,22 @@ static void on_grpc_log(gpr_log_func_args *args) {
     pthread_mutex_unlock(&current_lock);
 }
 
-void link_grpc_log_hook(void) { gpr_set_log_function(on_grpc_log); }
+/* Distributions build Abseil, and so every mutex of gRPC, with a detection of deadlocks that costs
+ * a tenth of gRPC's time. */
+static void disable_deadlock_detection(void) {
+#ifdef ABSEIL_DEADLOCK_MODE
+    enum { IGNORE };
+    void (*set_mode)(int) = NULL;
+    *(void **)&set_mode = dlsym(RTLD_DEFAULT, ABSEIL_DEADLOCK_MODE);
+    if (set_mode) set_mode(IGNORE);
+#endif
+}
+
+void link_grpc_init(void) {
+    disable_deadlock_detection();
+    gpr_set_log_function(on_grpc_log);
+    grpc_init();
+}
 
 /* Gives gRPC one root certificate. Without it, the first dial of a process would load the machine's
  * 150 roots, which takes 25 ms, although the verifier does not use them. gRPC calls this function
@@ -286,9 +303,8 @@ enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_li
                               .certificates = certificates};
     atomic_init(&t->refs, 1);
     pthread_mutex_init(&t->lock, NULL);
-    link_grpc_log_hook();
     grpc_set_ssl_roots_override_callback(provide_root);
-    grpc_init();
+    link_grpc_init();
     const char *pair = link_grpc_certificates_path(certificates);
     grpc_tls_certificate_provider *files =
         grpc_tls_certificate_provider_file_watcher_create(pair, pair, NULL, REFRESH_SECONDS);
