@@ -39,13 +39,24 @@ void member_data_new_process(struct qr_member *m, uint32_t index, bool starting)
     request_stream(m, index, later && dials_stream(m, index));
 }
 
+static bool is_dialing_one(const struct qr_member *m) {
+    bool any = false;
+    for (uint32_t i = 0; i < m->opt.index && !any; i++) {
+        const struct peer *p = &m->peer[i];
+        any = is_responding(p) && p->data == DATA_DIALED &&
+              m->now_ns - p->data_since_ns < NO_STREAM_NS;
+    }
+    return any;
+}
+
 /* Before the first generation a stream that was left for later is dialed when the peer needs it
  * (the peer is in a generation without this process, or counts only streams that are up), and when
- * not all workers may come; after that, one stream at each interval. */
+ * not all workers may come; after that, one at each interval, when the one before is up or has had
+ * its time. */
 static bool stream_is_due(const struct qr_member *m, uint32_t i) {
     const struct peer *p = &m->peer[i];
     bool lists_us = p->reaches & index_bit(m->opt.index);
-    if (m->formed) return m->now_ns >= m->stream_ns;
+    if (m->formed) return m->now_ns >= m->stream_ns && !is_dialing_one(m);
     if (m->now_ns - m->start_ns >= m->opt.form_timeout_ns / 2) return true;
     if (p->beat.phase != QR_PHASE_STARTING) return true;
     return p->beat.sequence && !lists_us &&
@@ -128,7 +139,9 @@ void member_check_data(struct qr_member *m, uint32_t i) {
     if (!m->active || !member_in_generation(m, i) || p->gone || m->ending || p->data == DATA_BAD)
         return;
     int64_t silent = data_silence_ns(m, i);
-    if (silent < SILENT_NS + m->polled.allow_ns) return;
+    bool is_new =
+        p->data == DATA_LATER || p->data == DATA_DIALED; /* a handshake may be under way */
+    if (silent < (is_new ? NO_STREAM_NS : SILENT_NS + m->polled.allow_ns)) return;
     member_log(m, QR_LOG_WARNING,
                "%s: no data received from it for %.2f s, although it answers: the group continues "
                "without one of the two",

@@ -286,8 +286,8 @@ static void pass_with_heartbeats(int64_t ns, bool listed) {
 static unsigned n_streams_left(void) { return n_streams[2] + n_streams[3]; }
 
 /* A stream over which the first generation passes no data is dialed after its Begin, one stream in
- * 986 ms. */
-static void test_streams_left_for_later(void) {
+ * 986 ms, and when the one before is up or 3 s have passed. */
+static void test_streams_left_for_later(bool first_comes_up) {
     start_with_streams_left();
     pass_with_heartbeats(10 * QR_SECOND, true);
     CHECK(n_streams_left() == 0 && !qr_member_awaits_data(m), "%u dials", n_streams_left());
@@ -296,14 +296,19 @@ static void test_streams_left_for_later(void) {
     send_begin();
     CHECK(n_begun == 1);
     for (unsigned k = 0; k < 3; k++) {
-        CHECK(n_streams_left() == k, "%u dials after %u s", n_streams_left(), k);
+        CHECK(n_streams_left() == (k > 0), "%u dials after %u s", n_streams_left(), k);
         for (int turn = 0; turn < 10; turn++) {
             for (uint32_t i = 0; i < N; i++)
                 if (i != 5) send_heartbeat(i, 250);
             pass_time(100 * QR_MS);
         }
     }
-    CHECK(n_streams_left() == 2 && n_suspended == 0 && qr_member_awaits_data(m));
+    CHECK(n_streams_left() == 1 && n_suspended == 0 && qr_member_awaits_data(m));
+    if (first_comes_up) send_data_up(n_streams[2] ? 2 : 3);
+    pass_time(QR_MS);
+    CHECK(n_streams_left() == (first_comes_up ? 2 : 1));
+    pass_time(QR_SECOND + QR_MS);
+    CHECK(n_streams_left() == 2, "%u dials 3 s after the first", n_streams_left());
     unsigned before = n_heartbeats;
     for (uint32_t i = 0; i < N; i++)
         if (i != 5) send_data_up(i);
@@ -371,7 +376,8 @@ int main(void) {
     test_heartbeats_of_a_large_ring_that_works();
     test_heartbeats_to_an_old_version();
     test_one_loss_counts_once();
-    test_streams_left_for_later();
+    test_streams_left_for_later(true);
+    test_streams_left_for_later(false);
     test_streams_that_a_peer_needs();
     test_streams_of_an_incomplete_ring();
     test_reported_addresses_are_limited();
