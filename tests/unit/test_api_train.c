@@ -272,15 +272,20 @@ static void other_thread(void) {
     qring_job_free(job);
 }
 
+struct trainer {
+    pthread_t thread;
+    const char *file;
+    char digest[33];
+};
 static void *train_often(void *context) {
-    char *ret = context;
+    struct trainer *t = context;
     struct qring_job *job = job_of(in_file);
     for (int i = 0; i < 10; i++) {
         struct qring_train_options opt = options(2, NULL);
         struct qring_result *r = train(job, &opt);
-        if (i == 0) strcpy(ret, qring_result_digest(r));
-        CHECK(strcmp(ret, qring_result_digest(r)) == 0);
-        char *path = at(ret == (char *)context && i % 2 ? "one.h5" : "two.h5");
+        if (i == 0) strcpy(t->digest, qring_result_digest(r));
+        CHECK(strcmp(t->digest, qring_result_digest(r)) == 0);
+        char *path = at(t->file);
         CHECK(qring_weights_write(qring_result_weights(r), path, NULL) == QRING_OK);
         free(path);
         qring_result_free(r);
@@ -290,14 +295,13 @@ static void *train_often(void *context) {
 }
 
 static void two_trainings(void) {
-    char digest[2][33] = {"", ""};
-    pthread_t threads[2];
+    struct trainer trainers[] = {{.file = "one.h5"}, {.file = "two.h5"}};
     struct expected w = expect(in_file, 1);
     for (int i = 0; i < 2; i++)
-        CHECK(pthread_create(&threads[i], NULL, train_often, digest[i]) == 0);
-    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+        CHECK(pthread_create(&trainers[i].thread, NULL, train_often, &trainers[i]) == 0);
+    for (int i = 0; i < 2; i++) pthread_join(trainers[i].thread, NULL);
     for (int i = 0; i < 2; i++)
-        CHECK(strcmp(digest[i], w.result.state_digest) == 0, "%s", digest[i]);
+        CHECK(strcmp(trainers[i].digest, w.result.state_digest) == 0, "%s", trainers[i].digest);
     expected_fini(&w);
 }
 
