@@ -5,7 +5,8 @@
  *           port. Each side first sends a greeting with both processes' names; the stream is up
  *           once both have greeted. It lives as long as its two processes: generations come and go,
  *           and a mark says where each begins. So a newcomer's streams come up beside training,
- *           before any generation includes it.
+ *           before any generation includes it. A generation needs only the streams over which it
+ *           passes chunks or a state; others may come up during it.
  * Order     qr_mesh_new, qr_mesh_expect for each peer. For each generation: qr_mesh_form;
  *           qr_mesh_give, qr_mesh_fetch, qr_mesh_reduce; qr_mesh_leave. Between generations
  *           qr_mesh_await and qr_mesh_idle.

@@ -51,13 +51,13 @@ static bool is_dialing_one(const struct qr_member *m) {
 
 /* Before the first generation a stream that was left for later is dialed when the peer needs it
  * (the peer is in a generation without this process, or counts only streams that are up), and when
- * not all workers may come; after that, one at each interval, when the one before is up or has had
- * its time. */
+ * no worker has come for half of the form timeout; after that, one at each interval, when the one
+ * before is up or has had its time. */
 static bool stream_is_due(const struct qr_member *m, uint32_t i) {
     const struct peer *p = &m->peer[i];
     bool lists_us = p->reaches & index_bit(m->opt.index);
     if (m->formed) return m->now_ns >= m->stream_ns && !is_dialing_one(m);
-    if (m->now_ns - m->start_ns >= m->opt.form_timeout_ns / 2) return true;
+    if (m->now_ns - m->newcomer_ns >= m->opt.form_timeout_ns / 2) return true;
     if (p->beat.phase != QR_PHASE_STARTING) return true;
     return p->beat.sequence && !lists_us &&
            m->now_ns - p->accepted_ns >= member_dial_wait_ns(m, HINT_AFTER_NS);
