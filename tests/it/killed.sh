@@ -16,21 +16,24 @@ printf 'mount --bind "$1" "$2" && shift 2 && exec "$@"\n' >"$work/inside"
 with="$unshare sh $work/inside"
 free() { sed "s/^MemAvailable: .*/MemAvailable: $1 kB/; s/^SwapFree: .*/SwapFree: 0 kB/" /proc/meminfo >"$work/meminfo"; }
 
-free 4000
-run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qringd" "$work/job.json" --out "$work/none"; code=$?
-check "a worker: 138, not $code" test "$code" = 138
-check "the error has the numbers of bytes: $(tail -n 1 "$work/output")" grep -qE 'job killed needs [0-9]{8,} bytes .* this process may use [0-9]+ bytes \(.*\), of which [0-9]+ are available now' "$work/output"
-check "the worker ends before the first step" test ! -e "$work/none/steps.jsonl"
-free 60000
-run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 --out "$work/one"
-check "memory for one worker: $(tail -n 1 "$work/output")" test $? = 0
-run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 -n 64 --threads 1 --out "$work/many"; code=$?
-check "no memory for 64 workers: 138, not $code" test "$code" = 138
-check "the error for 64 workers: $(tail -n 1 "$work/output")" grep -qE '64 workers need more than the [0-9]+ bytes that are available now \(each [0-9]+,' "$work/output"
-check "no output for 64 workers" test ! -e "$work/many"
-run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" validate "$work/job.json" --json
-check "qring validate prints the available memory" $python -c 'import json, sys
-v = json.load(open(sys.argv[1])); sys.exit(not (60000 << 10 <= v["memory_available_bytes"] < v["memory_limit_bytes"]))' "$work/output"
+case $QR_B in */release)
+    free 4000
+    run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qringd" "$work/job.json" --out "$work/none"; code=$?
+    check "a worker: 138, not $code" test "$code" = 138
+    check "the error has the numbers of bytes: $(tail -n 1 "$work/output")" grep -qE 'job killed needs [0-9]{8,} bytes .* this process may use [0-9]+ bytes \(.*\), of which [0-9]+ are available now' "$work/output"
+    check "the worker ends before the first step" test ! -e "$work/none/steps.jsonl"
+    free 60000
+    run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 --out "$work/one"
+    check "memory for one worker: $(tail -n 1 "$work/output")" test $? = 0
+    run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 -n 64 --threads 1 --out "$work/many"; code=$?
+    check "no memory for 64 workers: 138, not $code" test "$code" = 138
+    check "the error for 64 workers: $(tail -n 1 "$work/output")" grep -qE '64 workers need more than the [0-9]+ bytes that are available now \(each [0-9]+,' "$work/output"
+    check "no output for 64 workers" test ! -e "$work/many"
+    run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" validate "$work/job.json" --json
+    check "qring validate prints the available memory" $python -c 'import json, sys
+v = json.load(open(sys.argv[1])); sys.exit(not (60000 << 10 <= v["memory_available_bytes"] < v["memory_limit_bytes"]))' "$work/output" ;;
+*) skip "memory that is not available: sanitizers change the memory use" ;;
+esac
 
 # ---- killed ----
 kill_one() { # NAME KILLS: kills one of two workers and sets the kernel's counter of out-of-memory kills to KILLS

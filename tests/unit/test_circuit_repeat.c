@@ -324,7 +324,7 @@ static void rejected(void) {
         CHECK(strstr(err.msg, rejected_rows[i].says), "%s\n    says: %s", rejected_rows[i].item,
               err.msg);
         double seconds = 1e-9 * (double)(qr_now_ns(&qr_clock_monotonic) - begin);
-        CHECK(seconds < 60, "%s took %.1f s", rejected_rows[i].item, seconds);
+        CHECK(seconds < 300, "%s took %.1f s", rejected_rows[i].item, seconds);
         if (seconds > 1) printf("%.1f s: %s\n", seconds, rejected_rows[i].says);
         qr_buf_free(&b);
     }
