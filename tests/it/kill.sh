@@ -6,7 +6,7 @@
 sed 's/"name": "qcnn"/"name": "kill"/' deploy/jobs/qcnn.json >"$work/job.json"
 sed 's/"trajectories": 20/"trajectories": 2000/' tests/golden/digests/jobs/measured-trajectories.json >"$work/measured.json"
 kill_one() { # job, epochs: kills one of three workers, which --restart restarts
-    run_in 100 "$work/alone.log" "$qringd" "$work/$1.json" --epochs "$2" --out "$work/$1-alone" || fail "$1: one worker does not train"
+    run_in 300 "$work/alone.log" "$qringd" "$work/$1.json" --epochs "$2" --out "$work/$1-alone" || fail "$1: one worker does not train"
     rm -rf "$work/run"
     "$qring" run "$work/$1.json" -n 3 --epochs "$2" --out "$work/run" --restart >"$work/run.log" 2>&1 </dev/null & r=$!
     started="$started $r"
