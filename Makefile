@@ -98,7 +98,7 @@ suite    := $(tests) $(replays) $(models) $(lints) $(its) $(faults)
 else ifeq ($(SAN),thread)
 suite    := $(foreach t,$(tests),$(if $(filter test_base% test_collective% test_group% test_link% test_member% test_train% test_api_train test_monitor_http% test_monitor_profiler% test_output_publisher% test_output_logdir% test_sim_group test_sim_dns,$(notdir $t)),$t)) $(filter %.py,$(faults))
 else
-suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/install.sh tests/it/instructions.sh,$(its)) $(faults)
+suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/install.sh tests/it/instructions.sh tests/it/library.sh,$(its)) $(faults)
 endif
 # Of tests/order: tests that LONG=1 adds.
 later    := $(if $(LONG),,$(filter $(patsubst %,$(B)/%,$(call listed,long)) $(call listed,long),$(suite)))
