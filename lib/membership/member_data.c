@@ -15,6 +15,11 @@ static void data_set_state(struct qr_member *m, struct peer *p, enum data_state 
     p->data_warned = false;
 }
 
+/* The stream has never been up; the peer counts as reachable without it. */
+static bool is_left_for_later(const struct peer *p) {
+    return p->data == DATA_LATER || p->data == DATA_DIALED;
+}
+
 static bool dials_stream(const struct qr_member *m, uint32_t i) { return i < m->opt.index; }
 
 static void request_stream(struct qr_member *m, uint32_t i, bool later) {
@@ -139,9 +144,8 @@ void member_check_data(struct qr_member *m, uint32_t i) {
     if (!m->active || !member_in_generation(m, i) || p->gone || m->ending || p->data == DATA_BAD)
         return;
     int64_t silent = data_silence_ns(m, i);
-    bool is_new =
-        p->data == DATA_LATER || p->data == DATA_DIALED; /* a handshake may be under way */
-    if (silent < (is_new ? NO_STREAM_NS : SILENT_NS + m->polled.allow_ns)) return;
+    /* A handshake may be under way. */
+    if (silent < (is_left_for_later(p) ? NO_STREAM_NS : SILENT_NS + m->polled.allow_ns)) return;
     member_log(m, QR_LOG_WARNING,
                "%s: no data received from it for %.2f s, although it answers: the group continues "
                "without one of the two",
@@ -177,7 +181,7 @@ void member_on_data_up(struct qr_member *m, const struct qr_member_event *e) {
     if (p->data == DATA_BAD || p->data_warned)
         member_log(m, QR_LOG_INFO, "%s: data connection is up after %.1f s",
                    qr_member_peer_text(m, e->index), (double)(m->now_ns - p->data_since_ns) / 1e9);
-    bool counted = p->data == DATA_LATER || p->data == DATA_DIALED;
+    bool counted = is_left_for_later(p);
     data_set_state(m, p, DATA_UP);
     if (counted) return; /* No link has changed. */
     member_reset_backoff(m);

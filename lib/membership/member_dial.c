@@ -31,6 +31,10 @@ static void dial_start(struct qr_member *m, uint32_t i, bool by_hint) {
     member_emit(m, .kind = QR_ACT_DIAL, .index = i, .text = by_hint ? p->hint : m->opt.peers[i]);
 }
 
+int64_t member_dial_wait_ns(const struct qr_member *m, int64_t wait_ns) {
+    return wait_ns + (m->formed ? 0 : member_n_further(m) * DIAL_GAP_NS);
+}
+
 static void dial_schedule(struct qr_member *m, uint32_t i, int64_t wait_ns) {
     struct peer *p = &m->peer[i];
     if (p->dial.on || !may_dial(m, i)) return;

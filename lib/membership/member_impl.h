@@ -212,8 +212,6 @@ bool member_is_established(const struct qr_member *m, uint32_t index);
 bool member_passes_data(const struct peer *p);
 /* The peer answers, over its control connection and over its data stream. */
 bool member_reaches(const struct qr_member *m, uint32_t index);
-/* Handshakes take longer while many peers connect: adds to a wait until the first generation. */
-int64_t member_dial_wait_ns(const struct qr_member *m, int64_t wait_ns);
 /* Number of connected peers beyond FEW_PEERS. */
 int64_t member_n_further(const struct qr_member *m);
 /* Time between two heartbeats to this peer; to one that is no neighbour. */
@@ -267,6 +265,8 @@ void member_close(struct qr_member *m, struct member_conn *c);
 /* The peer's last connection is lost. Lost: it broke, or the peer is silent. */
 void member_peer_down(struct qr_member *m, uint32_t index, const char *reason);
 void member_peer_lost(struct qr_member *m, uint32_t index, const char *reason);
+/* Handshakes take longer while many peers connect: adds to a wait until the first generation. */
+int64_t member_dial_wait_ns(const struct qr_member *m, int64_t wait_ns);
 void member_dial_first(struct qr_member *m);
 void member_dial_down(struct qr_member *m, uint32_t index); /* the peer is not connected */
 void member_check_dial(struct qr_member *m, uint32_t index);

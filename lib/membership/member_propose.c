@@ -188,7 +188,7 @@ static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
         m->peer[i].differs_since_ns = -1;
         m->peer[i].turns_ns = m->now_ns;
         m->peer[i].has_begun = qr_gen_id_compare(&m->peer[i].beat.active, &b->id) == 0;
-        /* Tells them the interval that holds from now on. */
+        /* Tells neighbours the interval that holds from now on. */
         if (m->neighbours & index_bit(i)) m->peer[i].due_ns = m->now_ns;
         member_reports_changed(m, i);
     }

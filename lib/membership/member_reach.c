@@ -51,10 +51,6 @@ int64_t member_n_further(const struct qr_member *m) {
     return n > 0 ? n : 0;
 }
 
-int64_t member_dial_wait_ns(const struct qr_member *m, int64_t wait_ns) {
-    return wait_ns + (m->formed ? 0 : member_n_further(m) * DIAL_GAP_NS);
-}
-
 int64_t member_slow_interval_ns(const struct qr_member *m) {
     return QR_MEMBER_HEARTBEAT_NS + member_n_further(m) * HEARTBEAT_GAP_NS;
 }
