@@ -144,6 +144,7 @@ static void send_message(uint32_t from, const struct qr_message *msg) {
     handle(m, .kind = QR_EVENT_MESSAGE, .conn = conn_of(from), .message = msg);
 }
 
+static uint64_t polled_ms; /* reported by heartbeats */
 /* listed: it lists worker 5, which is this one. */
 static void send_heartbeat_in(uint32_t from, uint32_t interval_ms, enum qr_phase phase,
                               bool listed) {
@@ -154,6 +155,7 @@ static void send_heartbeat_in(uint32_t from, uint32_t interval_ms, enum qr_phase
     *h = (struct qr_heartbeat){.sequence = ++sequence,
                                .incarnation = {1, (uint8_t)from},
                                .phase = phase,
+                               .polled_ms = polled_ms,
                                .interval_ms = interval_ms};
     if (phase == QR_PHASE_MEMBER) h->active = h->promised = (struct qr_gen_id){1, 0, {1, 0}};
     for (uint32_t i = 0; i < N; i++) {
@@ -318,6 +320,30 @@ static void test_streams_left_for_later(bool first_comes_up) {
     CHECK(n_heartbeats == before, "no link has changed: %u heartbeats", n_heartbeats - before);
 }
 
+/* A generation that needs such a stream waits 3 s for it, while both poll. */
+static void test_stream_left_has_time(void) {
+    struct qr_poll_report report = {0};
+    int64_t suspended_ns = 0;
+    start_with_streams_left();
+    send_propose(1, 0, N);
+    send_begin();
+    int64_t begun_ns = report.since_ns = now_ns;
+    while (now_ns < begun_ns + 4 * QR_SECOND && !suspended_ns) {
+        report.turn_ns = now_ns;
+        polled_ms = (uint64_t)((now_ns - begun_ns) / QR_MS);
+        for (uint32_t i = 0; i < N; i++) {
+            if (i != 2) report.received_ns[i] = now_ns;
+            if (i != 5) send_heartbeat(i, 250);
+        }
+        handle(m, .kind = QR_EVENT_TRAINER, .polled = &report);
+        pass_time(100 * QR_MS);
+        if (n_suspended) suspended_ns = now_ns - begun_ns;
+    }
+    polled_ms = 0;
+    CHECK(suspended_ns >= 3 * QR_SECOND && suspended_ns <= 3 * QR_SECOND + 400 * QR_MS,
+          "suspended after %.2f s", (double)suspended_ns / 1e9);
+}
+
 /* ... or when the peer needs it: a program that counts only streams that are up does not list this
  * worker; another is in a generation already. */
 static void test_streams_that_a_peer_needs(void) {
@@ -382,6 +408,7 @@ int main(void) {
     test_one_loss_counts_once();
     test_streams_left_for_later(true);
     test_streams_left_for_later(false);
+    test_stream_left_has_time();
     test_streams_that_a_peer_needs();
     test_streams_of_an_incomplete_ring();
     test_reported_addresses_are_limited();
