@@ -55,6 +55,7 @@ enum {
 #define TRIM_NS QR_SECOND
 #define KEPT_NS (100 * QR_MS)
 #define MAX_WAIT_NS (100 * QR_MS)
+#define MAX_CALM_NS QR_SECOND
 
 /* The peer's address of a connection, and the own port (to): one peer port may have a connection to
  * each own port. */
@@ -81,6 +82,7 @@ static struct port {
     const _Atomic int64_t *due_ns;
 } ports[MAX_PORTS];
 static int64_t checked_ns, wait_ns = LINK_GRPC_CHECK_NS, cut_ns, trimmed_ns;
+static int64_t calm_ns; /* the process' processor time, until which it is calm */
 
 static void map_v4(const struct in_addr *v4, uint8_t ip[16]) {
     static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -311,9 +313,9 @@ static bool time_to_trim(int64_t now_ns) {
     return true;
 }
 
-static int64_t thread_cpu_ns(void) {
+static int64_t cpu_ns(clockid_t clock) {
     struct timespec t = {0};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec * QR_SECOND + t.tv_nsec;
 }
 
@@ -326,21 +328,34 @@ static int64_t next_wait_ns(int64_t took_ns, const struct tally *n) {
     return rest_ns > least_ns ? rest_ns : least_ns;
 }
 
+/* What a peer sends costs this process processor time. So the next check is postponed, to a second
+ * after the last one at most, until the process has used 50 times what a check takes: many idle
+ * workers on one machine would spend a tenth of it on checks. */
+static bool is_calm(int64_t now_ns) {
+    return now_ns - checked_ns < MAX_CALM_NS && cpu_ns(CLOCK_PROCESS_CPUTIME_ID) < calm_ns;
+}
+
 int64_t link_grpc_guard_check(const struct qr_clock *clock) {
-    int64_t now_ns = qr_now_ns(clock);
+    int64_t now_ns = qr_now_ns(clock), ret;
     pthread_mutex_lock(&lock);
     bool trim = time_to_trim(now_ns);
-    if (now_ns - checked_ns >= wait_ns) {
-        int64_t began_ns = thread_cpu_ns();
+    if (now_ns - checked_ns < wait_ns) {
+        ret = checked_ns + wait_ns - now_ns;
+    } else if (is_calm(now_ns)) {
+        ret = wait_ns;
+    } else {
+        int64_t began_ns = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
         struct tally n = cut_connections(CUT_EXCESS, NULL, now_ns);
         struct rlimit limit;
         bool low_on_fds = getrlimit(RLIMIT_NOFILE, &limit) == 0 && n.fds > limit.rlim_cur / 4 * 3;
         if (n.streamless > MAX_STREAMLESS || (low_on_fds && n.streamless))
             (void)cut_connections(CUT_IDLE, NULL, now_ns);
+        int64_t took_ns = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
         checked_ns = now_ns;
-        wait_ns = next_wait_ns(thread_cpu_ns() - began_ns, &n);
+        ret = wait_ns = next_wait_ns(took_ns, &n);
+        calm_ns =
+            n.suspicious || n.streamless_send ? 0 : cpu_ns(CLOCK_PROCESS_CPUTIME_ID) + 50 * took_ns;
     }
-    int64_t ret = checked_ns + wait_ns - now_ns;
     pthread_mutex_unlock(&lock);
     if (trim) malloc_trim(0);
     return ret;

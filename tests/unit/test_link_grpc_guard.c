@@ -1,6 +1,7 @@
 /* A connection is identified by both its ends: another one from the same remote port to another
- * local port must not affect it. */
+ * local port must not affect it. A process that does nothing is checked once a second. */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,6 +10,8 @@
 
 #include "base/counter.h"
 #include "link/link_grpc.h"
+#include "link/link_grpc_parts_impl.h"
+#include "tests/real.h"
 #include "tests/t.h"
 
 enum { PORTS = 2 };
@@ -52,7 +55,51 @@ static void *relay(void *ctx) {
     return NULL;
 }
 
+/* ---- when a check is due ---- */
+
+static unsigned n_checks; /* each reads /proc/self/fd once */
+DIR *opendir(const char *path) {
+    REAL(opendir);
+    n_checks++;
+    return real(path);
+}
+
+static int64_t virtual_ns;
+static int64_t read_virtual(void *ctx) {
+    (void)ctx;
+    return virtual_ns;
+}
+
+static int64_t used_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * QR_SECOND + t.tv_nsec;
+}
+
+/* Calls the guard for so long, as its thread does, and uses the processor before each call. Returns
+ * the number of checks. */
+static unsigned checks_during(int64_t ns, int64_t busy_ns) {
+    const struct qr_clock clock = {read_virtual, NULL};
+    n_checks = 0;
+    for (int64_t end_ns = virtual_ns + ns; virtual_ns < end_ns;) {
+        for (int64_t begin_ns = used_ns(); used_ns() - begin_ns < busy_ns;) continue;
+        virtual_ns += link_grpc_guard_check(&clock);
+    }
+    return n_checks;
+}
+
+/* 100 ms of virtual time pass within microseconds, so the process uses no processor time unless the
+ * test makes it. */
+static void test_due(void) {
+    virtual_ns = 1000 * QR_SECOND;
+    checks_during(QR_MS, 0); /* the first one */
+    unsigned idle = checks_during(10 * QR_SECOND, 0), busy = checks_during(QR_SECOND, 50 * QR_MS);
+    CHECK(idle >= 9 && idle <= 20, "idle: %u checks in 10 s", idle);
+    CHECK(busy >= 9, "busy: %u checks in 1 s", busy);
+}
+
 int main(void) {
+    test_due();
     struct qr_err err = {0};
     struct qr_link *server[PORTS], *client = qr_link_grpc_new(&qr_clock_monotonic, NULL);
     unsigned port[PORTS] = {0}, from = 0, received = 0, downs = 0;
