@@ -20,7 +20,7 @@ CC       := aarch64-linux-gnu-gcc --sysroot=$(sysroot)
 AR       := aarch64-linux-gnu-ar
 pkgconf  := PKG_CONFIG_SYSROOT_DIR=$(sysroot) PKG_CONFIG_LIBDIR=$(sysroot)/usr/lib/aarch64-linux-gnu/pkgconfig:$(sysroot)/usr/share/pkgconfig pkg-config
 endif
-PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl expat hdf5 libxxhash libisal zlib libmicrohttpd
+PKGS     := grpc libcares libprotobuf-c libcjson openssl libcurl expat hdf5 libxxhash libisal zlib libmicrohttpd
 
 # ---- required packages: gcc, make and git are assumed, tests/deps lists the others ----
 goals    := $(or $(MAKECMDGOALS),all)

@@ -4,7 +4,9 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -148,6 +150,23 @@ bool certificate_same(const struct qr_certificate_identity *a,
 
 /* ---- verification ---- */
 
+int64_t certificate_seconds(const ASN1_TIME *t) {
+    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
+    int days = 0, seconds = 0;
+    if (ASN1_TIME_diff(&days, &seconds, epoch, t) != 1) days = seconds = 0;
+    ASN1_TIME_free(epoch);
+    return (int64_t)days * 86400 + seconds;
+}
+
+static int64_t first_expiry(const STACK_OF(X509) * chain) {
+    int64_t ret = INT64_MAX;
+    for (int i = 0; i < sk_X509_num(chain); i++) {
+        int64_t expiry_s = certificate_seconds(X509_get0_notAfter(sk_X509_value(chain, i)));
+        if (expiry_s < ret) ret = expiry_s;
+    }
+    return ret;
+}
+
 static enum qr_peer_fault fault_of_error(int e) {
     switch (e) {
     case X509_V_OK: return QR_PEER_FINE;
@@ -165,7 +184,7 @@ static enum qr_peer_fault fault_of_error(int e) {
 }
 
 enum qr_peer_fault certificate_verify(const char *ca, X509 *leaf, const char *chain, bool server,
-                                      int64_t unix_s, const char **ret_why) {
+                                      int64_t unix_s, const char **ret_why, int64_t *ret_until_s) {
     X509_STORE *store = X509_STORE_new();
     X509_STORE_CTX *ctx = X509_STORE_CTX_new();
     STACK_OF(X509) *others = sk_X509_new_null();
@@ -183,6 +202,7 @@ enum qr_peer_fault certificate_verify(const char *ca, X509 *leaf, const char *ch
         e = X509_STORE_CTX_get_error(ctx);
         if (verified != (e == X509_V_OK)) e = X509_V_ERR_UNSPECIFIED;
     }
+    *ret_until_s = e == X509_V_OK ? first_expiry(X509_STORE_CTX_get0_chain(ctx)) : unix_s;
     *ret_why = e == X509_V_OK ? "" : X509_verify_cert_error_string(e);
     sk_X509_pop_free(others, X509_free);
     X509_STORE_CTX_free(ctx);
@@ -203,21 +223,45 @@ static void common_name(const X509 *x, char ret[QR_CERTIFICATE_TEXT]) {
 enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const char *chain,
                                        const struct qr_certificate_identity *identity, bool server,
                                        int64_t unix_s, char ret_subject[QR_CERTIFICATE_TEXT],
-                                       const char **ret_reason) {
+                                       const char **ret_reason, int64_t *ret_until_s) {
     struct qr_certificate_identity peer;
     qr_auto(certificate_free_p) X509 *x = certificate_first(leaf);
     ret_subject[0] = 0;
+    *ret_until_s = unix_s;
     *ret_reason = "it is not a certificate";
     ERR_clear_error();
     if (!x) return QR_PEER_UNFIT;
     const char *wrong = certificate_identity(x, &peer);
     if (peer.kind) snprintf(ret_subject, QR_CERTIFICATE_TEXT, "%s", peer.text);
     else common_name(x, ret_subject);
-    enum qr_peer_fault fault = certificate_verify(ca, x, chain, server, unix_s, ret_reason);
+    int64_t until_s;
+    enum qr_peer_fault fault =
+        certificate_verify(ca, x, chain, server, unix_s, ret_reason, &until_s);
     if (fault != QR_PEER_FINE) return fault;
     if (wrong) {
         *ret_reason = wrong;
         return QR_PEER_UNFIT;
     }
-    return certificate_same(&peer, identity) ? QR_PEER_FINE : QR_PEER_FOREIGN_JOB;
+    if (!certificate_same(&peer, identity)) return QR_PEER_FOREIGN_JOB;
+    *ret_until_s = until_s;
+    return QR_PEER_FINE;
+}
+
+/* ---- handshakes ---- */
+
+static void on_new_ssl(void *ssl, void *ptr, CRYPTO_EX_DATA *data, int index, long arg, void *ctx) {
+    (void)ptr;
+    (void)data;
+    (void)index;
+    (void)arg;
+    (void)ctx;
+    SSL_set_num_tickets(ssl, 0);
+    SSL_set_mode(ssl, SSL_MODE_NO_AUTO_CHAIN);
+}
+
+static void register_callback(void) { SSL_get_ex_new_index(0, NULL, on_new_ssl, NULL, NULL); }
+
+void qr_certificate_shorten_handshakes(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_callback);
 }

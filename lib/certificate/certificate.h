@@ -97,12 +97,19 @@ enum qr_peer_fault {
  *           server       the peer accepted the connection, else dialed it
  *           ret_subject  its identity for a log line: printable, "" when unreadable
  *           ret_reason   the fault, or ""; static
+ *           ret_until_s  the same arguments have the same result from unix_s until then; with a
+ *                        fault: unix_s
  * Returns:  QR_PEER_FINE, or the first fault
  */
 enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const char *chain,
                                        const struct qr_certificate_identity *identity, bool server,
                                        int64_t unix_s, char ret_subject[QR_CERTIFICATE_TEXT],
-                                       const char **ret_reason);
+                                       const char **ret_reason, int64_t *ret_until_s);
+
+/* Makes OpenSSL leave two things out of each TLS handshake of this process that begins later, which
+ * gRPC has no options for and which cost a sixth of its time: session tickets, since workers never
+ * resume a session, and issuers that are not in the certificate file, since peers have the CA. */
+void qr_certificate_shorten_handshakes(void);
 
 /* ---- new certificates ---- */
 

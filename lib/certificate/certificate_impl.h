@@ -39,9 +39,12 @@ bool certificate_same(const struct qr_certificate_identity *a,
  * be '*'. */
 bool certificate_is_dns_name(const char *text);
 /* Verifies a certificate against the CAs in a PEM text, all but its identity. Args as
- * qr_certificate_peer; *ret_why: OpenSSL's reason, or "". */
+ * qr_certificate_peer; *ret_why: OpenSSL's reason, or "". *ret_until_s: when the first certificate
+ * of its chain expires; with a fault unix_s. */
 enum qr_peer_fault certificate_verify(const char *ca, X509 *leaf, const char *chain, bool server,
-                                      int64_t unix_s, const char **ret_why);
+                                      int64_t unix_s, const char **ret_why, int64_t *ret_until_s);
+/* Seconds since 1970; 0 for a time that cannot be read. */
+int64_t certificate_seconds(const ASN1_TIME *t);
 /* Overwrites and frees the text. */
 void certificate_wipe_text(struct qr_buf *text);
 

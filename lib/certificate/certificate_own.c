@@ -28,14 +28,6 @@ void qr_certificate_date(int64_t unix_s, char ret[QR_CERTIFICATE_DATE]) {
         snprintf(ret, QR_CERTIFICATE_DATE, "?");
 }
 
-static int64_t unix_seconds(const ASN1_TIME *t) {
-    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
-    int days = 0, seconds = 0;
-    if (ASN1_TIME_diff(&days, &seconds, epoch, t) != 1) days = seconds = 0;
-    ASN1_TIME_free(epoch);
-    return (int64_t)days * 86400 + seconds;
-}
-
 enum qr_code certificate_check_pair(const struct qr_certificate_files *f, const char *pem,
                                     const char *key_pem, struct qr_err *err) {
     qr_auto(certificate_free_p) X509 *x = certificate_first(pem);
@@ -78,11 +70,12 @@ static enum qr_code check_ca(const struct qr_certificate_files *f, const struct 
 static enum qr_code check_trust(const struct qr_certificate_files *f, const struct own_files *own,
                                 X509 *x, bool server, int64_t unix_s, struct qr_err *err) {
     const char *ca = qr_buf_string(&own->ca), *chain = qr_buf_string(&own->certificate), *why = "";
+    int64_t until_s;
     char begins[QR_CERTIFICATE_DATE], ends[QR_CERTIFICATE_DATE];
     bool soon;
-    qr_certificate_date(unix_seconds(X509_get0_notBefore(x)), begins);
-    qr_certificate_date(unix_seconds(X509_get0_notAfter(x)), ends);
-    switch (certificate_verify(ca, x, chain, server, unix_s, &why)) {
+    qr_certificate_date(certificate_seconds(X509_get0_notBefore(x)), begins);
+    qr_certificate_date(certificate_seconds(X509_get0_notAfter(x)), ends);
+    switch (certificate_verify(ca, x, chain, server, unix_s, &why, &until_s)) {
     case QR_PEER_FINE: return QR_OK;
     case QR_PEER_EXPIRED:
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -90,8 +83,8 @@ static enum qr_code check_trust(const struct qr_certificate_files *f, const stru
                        "new ones: qring certs",
                        f->certificate, ends);
     case QR_PEER_NOT_YET_VALID:
-        soon = certificate_verify(ca, x, chain, server, unix_s + QR_CERTIFICATE_SOON_S, &why) ==
-               QR_PEER_FINE;
+        soon = certificate_verify(ca, x, chain, server, unix_s + QR_CERTIFICATE_SOON_S, &why,
+                                  &until_s) == QR_PEER_FINE;
         return qr_fail(err, soon ? QR_UNAVAILABLE : QR_INVALID_ARGUMENT,
                        "%s: the certificate or its CA is not valid yet (the certificate begins "
                        "%s); check this machine's clock",
@@ -127,7 +120,7 @@ static enum qr_code check_own(const struct qr_certificate_files *f, const struct
                        "%s: the certificate has no identity; give it a URI name " CERTIFICATE_SCHEME
                        "NAMESPACE/JOB, as qring certs does",
                        f->certificate);
-    now.not_after_s = unix_seconds(X509_get0_notAfter(x));
+    now.not_after_s = certificate_seconds(X509_get0_notAfter(x));
     *ret = now;
     return QR_OK;
 }

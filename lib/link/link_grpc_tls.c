@@ -51,10 +51,11 @@ struct qr_link_tls {
     grpc_channel_credentials *channel;
     grpc_server_credentials *server;
 };
-/* The inputs of a verification, apart from the verifier itself. */
+/* The inputs of a verification, apart from the verifier itself. The result is the same from now_s
+ * until until_s. */
 struct evidence {
     char *ca, *leaf, *chain;
-    int64_t now_s;
+    int64_t now_s, until_s;
 };
 struct verifier {
     grpc_tls_certificate_verifier_external base;
@@ -199,8 +200,9 @@ static void evidence_free(struct evidence *e) {
 static bool was_accepted(struct verifier *v, const struct evidence *e) {
     const struct evidence *a = &v->accepted;
     pthread_mutex_lock(&v->tls->lock);
-    bool same = a->ca && a->now_s == e->now_s && strcmp(a->ca, e->ca) == 0 &&
-                strcmp(a->leaf, e->leaf) == 0 && strcmp(a->chain, e->chain) == 0;
+    bool same = a->ca && a->now_s <= e->now_s && e->now_s < a->until_s &&
+                strcmp(a->ca, e->ca) == 0 && strcmp(a->leaf, e->leaf) == 0 &&
+                strcmp(a->chain, e->chain) == 0;
     pthread_mutex_unlock(&v->tls->lock);
     return same;
 }
@@ -208,8 +210,8 @@ static bool was_accepted(struct verifier *v, const struct evidence *e) {
 static void remember_accepted(struct verifier *v, const struct evidence *e) {
     pthread_mutex_lock(&v->tls->lock);
     evidence_free(&v->accepted);
-    v->accepted =
-        (struct evidence){qr_xstrdup(e->ca), qr_xstrdup(e->leaf), qr_xstrdup(e->chain), e->now_s};
+    v->accepted = (struct evidence){qr_xstrdup(e->ca), qr_xstrdup(e->leaf), qr_xstrdup(e->chain),
+                                    e->now_s, e->until_s};
     pthread_mutex_unlock(&v->tls->lock);
 }
 
@@ -224,14 +226,15 @@ static int verify_peer(void *ctx, grpc_tls_custom_verification_check_request *r,
     (void)done;
     (void)done_ctx;
     qr_auto(qr_free_p) char *ca = link_grpc_certificates_ca(t->certificates);
-    const struct evidence now = {ca, (char *)(uintptr_t)(leaf ? leaf : ""),
-                                 (char *)(uintptr_t)(chain ? chain : ""),
-                                 qr_now_ns(t->wall) / QR_SECOND};
+    struct evidence now = {.ca = ca,
+                           .leaf = (char *)(uintptr_t)(leaf ? leaf : ""),
+                           .chain = (char *)(uintptr_t)(chain ? chain : ""),
+                           .now_s = qr_now_ns(t->wall) / QR_SECOND};
     bool again = was_accepted(v, &now);
-    enum qr_peer_fault fault = again
-                                   ? QR_PEER_FINE
-                                   : qr_certificate_peer(ca, now.leaf, chain, &t->own.identity,
-                                                         v->peer_is_server, now.now_s, name, &why);
+    enum qr_peer_fault fault =
+        again ? QR_PEER_FINE
+              : qr_certificate_peer(ca, now.leaf, chain, &t->own.identity, v->peer_is_server,
+                                    now.now_s, name, &why, &now.until_s);
     *ret_status = fault == QR_PEER_FINE ? GRPC_STATUS_OK : GRPC_STATUS_UNAUTHENTICATED;
     if (fault == QR_PEER_FINE) {
         if (!again) remember_accepted(v, &now);
@@ -304,6 +307,7 @@ enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_li
     atomic_init(&t->refs, 1);
     pthread_mutex_init(&t->lock, NULL);
     grpc_set_ssl_roots_override_callback(provide_root);
+    qr_certificate_shorten_handshakes();
     link_grpc_init();
     const char *pair = link_grpc_certificates_path(certificates);
     grpc_tls_certificate_provider *files =

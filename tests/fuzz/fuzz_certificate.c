@@ -39,9 +39,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     static const struct qr_certificate_identity job = {QR_IDENTITY_URI, "qring://ml/qcnn"};
     char name[QR_CERTIFICATE_TEXT];
     const char *why;
+    int64_t until_s;
     if (n > 1 << 16) return 0;
     char *pem = qr_xstrndup((const char *)data, n);
-    if (qr_certificate_peer(ca, pem, pem, &job, n % 2, 1800000000, name, &why) == QR_PEER_FINE)
+    if (qr_certificate_peer(ca, pem, pem, &job, n % 2, 1800000000, name, &why, &until_s) ==
+        QR_PEER_FINE)
         abort();
     if (strlen(name) >= sizeof name || !why) abort();
     own_pair(pem);

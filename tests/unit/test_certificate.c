@@ -1,6 +1,7 @@
 /* Identity of certificates: names of each kind, made with OpenSSL and signed by the job's CA,
- * against a URI and against DNS names. */
+ * against a URI and against DNS names; how long a check holds; what a handshake sends. */
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include "base/clock.h"
@@ -107,18 +108,21 @@ static void check_identity(const char *what, enum qr_peer_fault want,
     qr_auto(qr_free_p) char *pem = leaf_with(names, n, common_name, NULL);
     char found_names[QR_CERTIFICATE_TEXT];
     const char *reason;
+    int64_t now_s = tls_now_s(), until_s;
     const struct qr_certificate_identity *other[] = {&uri, &dns, &dns_one, &uri_odd};
     for (int server = 0; server < 2; server++) {
         enum qr_peer_fault fault = qr_certificate_peer(qr_buf_string(&ca.ca), pem, NULL, of, server,
-                                                       tls_now_s(), found_names, &reason);
+                                                       now_s, found_names, &reason, &until_s);
         CHECK(fault == want, "%s: %d, not %d (%s, %s)", what, (int)fault, (int)want, found_names,
               reason);
         CHECK(want != QR_PEER_UNFIT || *reason, "%s: has a reason", what);
+        CHECK(want == QR_PEER_FINE ? until_s > now_s : until_s == now_s, "%s: holds for %lld s",
+              what, (long long)(until_s - now_s));
         /* A certificate matches no second identity. */
         for (size_t i = 0; i < sizeof other / sizeof *other; i++)
             if (other[i] != of)
-                CHECK(qr_certificate_peer(qr_buf_string(&ca.ca), pem, NULL, other[i], server,
-                                          tls_now_s(), found_names, &reason) != QR_PEER_FINE,
+                CHECK(qr_certificate_peer(qr_buf_string(&ca.ca), pem, NULL, other[i], server, now_s,
+                                          found_names, &reason, &until_s) != QR_PEER_FINE,
                       "%s: also %s", what, other[i]->text);
     }
 }
@@ -242,9 +246,116 @@ static void test_requests(void) {
     }
 }
 
+/* A check holds until the leaf or its CA expires, whichever is first; from then on it fails. */
+static void check_until(const char *what, const char *leaf, int64_t first_s) {
+    char found_names[QR_CERTIFICATE_TEXT];
+    const char *reason, *ca_text = qr_buf_string(&ca.ca);
+    const int64_t at_s[] = {tls_now_s(), first_s - 1, first_s};
+    for (int i = 0; i < 3; i++) {
+        int64_t until_s;
+        enum qr_peer_fault want = i < 2 ? QR_PEER_FINE : QR_PEER_EXPIRED,
+                           fault = qr_certificate_peer(ca_text, leaf, leaf, &uri, true, at_s[i],
+                                                       found_names, &reason, &until_s);
+        CHECK(fault == want && until_s == first_s, "%s: %d, until %lld s after it (%s)", what,
+              (int)fault, (long long)(until_s - first_s), reason);
+    }
+}
+static void test_until(void) {
+    static const struct name job[] = {URI("qring://tests/job")};
+    struct qr_certificate_request o = tls_order("job");
+    struct qr_certificate_set whole = ca;
+    o.ca_not_after_s = o.not_after_s;
+    o.not_after_s = tls_now_s() + 1000; /* leaf_with makes one for longer */
+    ca = tls_make(&o);
+    check_until("the leaf ends first", qr_buf_string(&ca.certificate), o.not_after_s);
+    qr_certificate_wipe(&ca);
+    o.ca_not_after_s = o.not_after_s;
+    ca = tls_make(&o);
+    qr_auto(qr_free_p) char *leaf = leaf_with(job, 1, "x", NULL);
+    check_until("the CA ends first", leaf, o.ca_not_after_s);
+    qr_certificate_wipe(&ca);
+    ca = whole;
+}
+
+/* ---- handshakes ---- */
+
+static int accept_any(int good, X509_STORE_CTX *ctx) {
+    (void)good;
+    (void)ctx;
+    return 1;
+}
+static unsigned n_tickets;
+static int count_ticket(SSL *ssl, SSL_SESSION *session) {
+    (void)ssl;
+    (void)session;
+    n_tickets++;
+    return 0;
+}
+/* As gRPC makes it: the pair, and the CA among the certificates that it trusts. */
+static SSL_CTX *ssl_ctx(const SSL_METHOD *method) {
+    qr_auto(qr_free_p) char *key_pem = NULL;
+    static const struct name job[] = {URI("qring://tests/job")};
+    qr_auto(qr_free_p) char *pem = leaf_with(job, 1, "x", &key_pem);
+    BIO *leaf = BIO_new_mem_buf(pem, -1), *key = BIO_new_mem_buf(key_pem, -1),
+        *issuer = BIO_new_mem_buf(ca.ca.p, (int)ca.ca.n);
+    SSL_CTX *ctx = SSL_CTX_new(method);
+    X509 *x = PEM_read_bio_X509(leaf, NULL, NULL, NULL),
+         *root = PEM_read_bio_X509(issuer, NULL, NULL, NULL);
+    EVP_PKEY *k = PEM_read_bio_PrivateKey(key, NULL, NULL, NULL);
+    CHECK(SSL_CTX_use_certificate(ctx, x) == 1 && SSL_CTX_use_PrivateKey(ctx, k) == 1 &&
+          X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), root) == 1);
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, accept_any);
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_BOTH);
+    SSL_CTX_sess_set_new_cb(ctx, count_ticket);
+    SSL_CTX_set_session_id_context(ctx, (const unsigned char *)"x", 1);
+    X509_free(x);
+    X509_free(root);
+    EVP_PKEY_free(k);
+    BIO_free(leaf);
+    BIO_free(key);
+    BIO_free(issuer);
+    return ctx;
+}
+
+/* A handshake of two ends in memory; certificates that each of them gets, and the client's
+ * tickets. */
+static void check_handshake(const char *what, int certificates, unsigned tickets) {
+    SSL_CTX *server_ctx = ssl_ctx(TLS_server_method()), *client_ctx = ssl_ctx(TLS_client_method());
+    SSL *server = SSL_new(server_ctx), *client = SSL_new(client_ctx);
+    BIO *near = NULL, *far = NULL;
+    CHECK(BIO_new_bio_pair(&near, 1 << 16, &far, 1 << 16) == 1);
+    SSL_set_bio(server, near, near);
+    SSL_set_bio(client, far, far);
+    SSL_CTX_sess_set_new_cb(server_ctx, NULL);
+    n_tickets = 0;
+    char byte;
+    for (int i = 0; i < 10; i++) {
+        SSL_connect(client);
+        SSL_accept(server);
+        if (SSL_is_init_finished(client)) SSL_read(client, &byte, 1);
+    }
+    CHECK(SSL_is_init_finished(client) && SSL_is_init_finished(server) &&
+              SSL_version(client) == TLS1_3_VERSION,
+          "%s: %s", what, SSL_state_string_long(client));
+    int of_server = sk_X509_num(SSL_get_peer_cert_chain(client)),
+        of_client = sk_X509_num(SSL_get_peer_cert_chain(server)) + 1; /* without its leaf */
+    CHECK(of_server == certificates && of_client == certificates, "%s: %d and %d certificates",
+          what, of_server, of_client);
+    CHECK(n_tickets == tickets, "%s: %u tickets", what, n_tickets);
+    SSL_free(server);
+    SSL_free(client);
+    SSL_CTX_free(server_ctx);
+    SSL_CTX_free(client_ctx);
+}
+
 int main(void) {
     struct qr_certificate_request o = tls_order("job");
     ca = tls_make(&o);
+    test_until();
+    check_handshake("as OpenSSL does it", 2, 2);
+    qr_certificate_shorten_handshakes();
+    qr_certificate_shorten_handshakes();
+    check_handshake("shortened", 1, 0);
     test_kinds();
     test_texts();
     test_own();
