@@ -249,17 +249,28 @@ enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const c
 
 /* ---- handshakes ---- */
 
-static void on_new_ssl(void *ssl, void *ptr, CRYPTO_EX_DATA *data, int index, long arg, void *ctx) {
+static int on_certificate(SSL *ssl, void *ctx) {
+    (void)ctx;
+    SSL_set_num_tickets(ssl, 0);
+    return 1;
+}
+
+/* OpenSSL sets the context's number of tickets later than this, so each SSL gets its own. An SSL's
+ * own callback would be too early in OpenSSL 3.5. */
+static void on_new_context(void *ssl_ctx, void *ptr, CRYPTO_EX_DATA *data, int index, long arg,
+                           void *ctx) {
     (void)ptr;
     (void)data;
     (void)index;
     (void)arg;
     (void)ctx;
-    SSL_set_num_tickets(ssl, 0);
-    SSL_set_mode(ssl, SSL_MODE_NO_AUTO_CHAIN);
+    SSL_CTX_set_mode(ssl_ctx, SSL_MODE_NO_AUTO_CHAIN);
+    SSL_CTX_set_cert_cb(ssl_ctx, on_certificate, NULL);
 }
 
-static void register_callback(void) { SSL_get_ex_new_index(0, NULL, on_new_ssl, NULL, NULL); }
+static void register_callback(void) {
+    SSL_CTX_get_ex_new_index(0, NULL, on_new_context, NULL, NULL);
+}
 
 void qr_certificate_shorten_handshakes(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
