@@ -178,7 +178,7 @@ struct qr_member_event {
     /* TRAINER: any number that changes while the trainer computes, or waits in a loop of its own;
      * time of a micro-batch, 0: not computing. polled: how it polled the data streams of the active
      * generation, NULL: as before. Two peers that both poll without a pause send each other beats.
-     * After 1.6 s plus allow_ns without one, neither counts as reachable by the other until a new
+     * After 1.5 s plus allow_ns without one, neither counts as reachable by the other until a new
      * stream is up. */
     uint64_t turns;
     int64_t micro_batch_ns;

@@ -34,7 +34,7 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
 #define GOODBYES_NS MS(5000)   /* protocol.md §8 */
 /* Usually the process has exited, and its control connection breaks a moment later. */
 #define DATA_SETTLE_NS MS(30)
-#define SILENT_NS MS(1600) /* six beats on a data stream */
+#define SILENT_NS MS(1500) /* six beats on a data stream */
 /* Rule 1: with up to FEW_PEERS peers every change is sent at once, a heartbeat each 250 ms. Each
  * further peer delays changes by CHANGE_GAP_NS, for all but the proposer by NEWS_GAP_NS more, and
  * heartbeats to a peer that is no neighbour by HEARTBEAT_GAP_NS: to 2 s in a ring of 64. */

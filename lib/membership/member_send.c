@@ -76,7 +76,9 @@ static void bring_heartbeats_forward(struct qr_member *m, bool at_once) {
     while (lowest < m->opt.index && !is_responding(&m->peer[lowest])) lowest++;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         struct peer *p = &m->peer[i];
-        int64_t gap_ns = CHANGE_GAP_NS + (i == lowest ? 0 : NEWS_GAP_NS),
+        int64_t gap_ns = CHANGE_GAP_NS + (i == lowest ? 0
+                                          : m->formed ? NEWS_GAP_NS
+                                                      : HEARTBEAT_GAP_NS),
                 at_ns = at_once && i == lowest ? m->now_ns : p->sent_ns + further * gap_ns;
         if (!p->connected) continue;
         if (at_ns < p->due_ns) p->due_ns = at_ns;

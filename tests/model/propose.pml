@@ -14,7 +14,7 @@
    400 ms, doubled as often as in the code, whichever is worst.
 
    Data streams: each end has its own state of a stream (member_data.c). All workers poll without a
-   pause: a member without a beat from another one for 1.6 s abandons the stream, and its heartbeat
+   pause: a member without a beat from another one for 1.5 s abandons the stream, and its heartbeat
    reports that. The other end notices a close at its own time, but not if its direction is silent:
    then it learns from the heartbeat only. The dialer dials again if both directions work and all
    earlier messages of the pair have arrived (a dial takes more round trips than a message; without
