@@ -141,6 +141,18 @@ QR_MUST_CHECK enum qr_code qr_load_job(struct qr_job *job, const struct qr_job_s
                                        const char *isa, const char *threads, struct qr_loaded *ret,
                                        struct qr_err *err);
 void qr_loaded_fini(struct qr_loaded *l);
+/* Checks that a command overwrites none of the files that it reads, by whatever path, nor those of
+ * a run that it reads.
+ *
+ * Args:     flag    its name, for the message
+ *           url     where the command will write
+ *           inputs  n paths and URLs, or folders of runs; NULL entries are skipped
+ *           job     its data files too; NULL: none
+ * Errors:   INVALID_ARGUMENT
+ */
+QR_MUST_CHECK enum qr_code qr_check_destination(const char *flag, const char *url,
+                                                const char *const *inputs, size_t n,
+                                                const struct qr_job *job, struct qr_err *err);
 
 /* Flags of infer, evaluate and predict; NULL: not given. */
 enum { QR_METRIC_FLAGS = QR_MAX_METRICS + 1 };

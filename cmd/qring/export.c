@@ -114,6 +114,8 @@ static enum qr_code write_export(struct exported *e, const char *job, struct qr_
     QR_TRY(qr_export_format(e->to, &format, err));
     if (e->out) QR_TRY(qr_url_check_writable(e->out, err));
     QR_TRY(qr_job_load(job, &e->set, &e->job, err));
+    const char *const inputs[] = {job, e->weights};
+    if (e->out) QR_TRY(qr_check_destination("--out", e->out, inputs, 2, e->job, err));
     QR_TRY(qr_workload_load_model(e->job, "auto", &e->load, err));
     QR_TRY(choose_layer(e, &at, err));
     const struct qr_model_layer l = qr_model_layer(e->load.model, at);

@@ -167,6 +167,9 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     f.job = words.v[0];
     if (code == QR_OK) code = qr_evaluation_new(&f, true, &e, &err);
     if (code == QR_OK && qr_model_confusion(e.l.load.model, &at)) qr_evaluation_count(&e);
+    const char *const inputs[] = {f.job, e.weights};
+    if (code == QR_OK && predictions)
+        code = qr_check_destination("--predictions", predictions, inputs, 2, e.l.job, &err);
     if (code == QR_OK && predictions) code = write_csv(&e, predictions, &err);
     if (code == QR_OK && json) print_json(&e);
     if (code == QR_OK && !json && !csv) print_text(&e);

@@ -154,9 +154,6 @@ static enum qr_code predict_check(const struct qr_evaluation_flags *f, const cha
     if (strcmp(format, "csv") != 0 && strcmp(format, "jsonl") != 0)
         return qr_fail(err, QR_INVALID_ARGUMENT, "--format: '%.40s' is neither csv nor jsonl",
                        format);
-    if (out && f->data && strcmp(out, f->data) == 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--out would overwrite the samples in %s; give another file", out);
     if (out && qr_url_check_writable(out, err) != QR_OK) return qr_wrap(err, "--out");
     return QR_OK;
 }
@@ -179,6 +176,8 @@ int qr_command_predict(const struct qr_command *self, int argc, char **argv) {
     if (out && strcmp(out, "-") == 0) out = NULL;
     if (code == QR_OK) code = predict_check(&f, format, out, &err);
     if (code == QR_OK) code = qr_evaluation_new(&f, false, &e, &err);
+    const char *const inputs[] = {f.job, e.weights, f.data};
+    if (code == QR_OK && out) code = qr_check_destination("--out", out, inputs, 3, e.l.job, &err);
     if (code == QR_OK) {
         struct form form = choose_form(&e, strcmp(format, "jsonl") == 0);
         code = write_predictions(&e, &form, out, &err);

@@ -222,6 +222,8 @@ static enum qr_code sampling_run(struct sampling *s, const char *job, struct qr_
     QR_TRY(sampling_check(s, err));
     QR_TRY(qr_load_workload(job, set, s->isa, s->threads, &s->l, err));
     if (s->weights) QR_TRY(qr_workload_weights(&s->l.load, s->weights, s->l.load.initial, err));
+    const char *const inputs[] = {job, s->weights};
+    if (s->out) QR_TRY(qr_check_destination("--out", s->out, inputs, 2, s->l.job, err));
     QR_TRY(sampling_find_circuit(s, err));
     QR_TRY(qr_read_samples(s->samples, s->l.load.data.n_train, &s->sample, &s->n, err));
     QR_TRY(sampling_draw(s, err));

@@ -409,6 +409,8 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
         qr_wrap(&err, "--to");
     if (code == QR_OK && (job || init))
         code = qr_load_workload(init ? init : job, &set, NULL, "1", &l, &err);
+    const char *const inputs[] = {job, init, words.n ? words.v[0] : NULL};
+    if (code == QR_OK && to) code = qr_check_destination("--to", to, inputs, 3, l.job, &err);
     if (code == QR_OK)
         code = values ? process_values(&l, &words, json, &err)
                : init ? process_initial(&l, to, json, &err)

@@ -209,7 +209,16 @@ char *qr_file_temporary(const char *path) {
     return qr_xasprintf("%s.tmp-%ld-%08x", path, (long)getpid(), random);
 }
 
+enum qr_code qr_file_check_replaceable(const char *path, struct qr_err *err) {
+    struct stat st;
+    const char *kind = stat(path, &st) == 0 ? file_irregular_kind(&st) : NULL;
+    if (!kind) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "cannot write %s: it is %s; choose another path", path,
+                   kind);
+}
+
 enum qr_code qr_file_replace(const char *path, struct qr_bytes content, struct qr_err *err) {
+    QR_TRY(qr_file_check_replaceable(path, err));
     if (dir_make_parent(path, err) != QR_OK) return qr_wrap(err, "cannot write %s", path);
     qr_auto(qr_free_p) char *tmp = qr_file_temporary(path);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -38,11 +38,15 @@ QR_MUST_CHECK enum qr_code qr_file_read(const char *path, size_t max_bytes, stru
 QR_MUST_CHECK enum qr_code qr_input_read(size_t max_bytes, struct qr_buf *ret, struct qr_err *err);
 /* Writes all bytes; returns 0 or errno. */
 int qr_fd_write(int fd, struct qr_bytes b);
+/* INVALID_ARGUMENT for a directory, a device, a FIFO or a socket, also behind a link: a rename
+ * would put a file in its place. */
+QR_MUST_CHECK enum qr_code qr_file_check_replaceable(const char *path, struct qr_err *err);
 /* Replaces a file atomically: writes a temporary file beside path, fsync, rename, fsync of the
  * directory. Creates missing parent directories. Several processes may replace one path
  * concurrently.
  *
- * Errors:   after an error path has its old content, unless only the fsync of the directory failed
+ * Errors:   those of qr_file_check_replaceable; after an error path has its old content, unless
+ *           only the fsync of the directory failed
  */
 QR_MUST_CHECK enum qr_code qr_file_replace(const char *path, struct qr_bytes content,
                                            struct qr_err *err);

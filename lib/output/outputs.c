@@ -98,15 +98,19 @@ static enum qr_code check_path(const char *path, struct qr_err *err) {
     return QR_OK;
 }
 
+/* Files of a run's folder. Those that do not grow are replaced by name. */
+static const struct {
+    const char *name;
+    bool grows;
+} files[] = {{"weights.h5", false}, {"weights.safetensors", false}, {"result.json", false},
+             {"job.json", false},   {"provenance.json", false},     {"provenance.dsse.json", false},
+             {"steps.jsonl", true}, {"evaluation.jsonl", true}};
+
+const char *qr_outputs_file(size_t i) {
+    return i < sizeof files / sizeof *files ? files[i].name : NULL;
+}
+
 static enum qr_code check_folder(const char *dir, struct qr_err *err) {
-    /* Files that do not grow are replaced by name. */
-    static const struct {
-        const char *name;
-        bool grows;
-    } files[] = {{"weights.h5", false},      {"weights.safetensors", false},
-                 {"result.json", false},     {"job.json", false},
-                 {"provenance.json", false}, {"provenance.dsse.json", false},
-                 {"steps.jsonl", true},      {"evaluation.jsonl", true}};
     struct stat st;
     if (qr_url_remote(dir))
         return qr_fail(err, QR_INVALID_ARGUMENT,

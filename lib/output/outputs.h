@@ -94,6 +94,8 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
  * QR_OUTPUTS_CLOSE_NS, or QR_OUTPUTS_CLOSE_ASKED_NS after SIGTERM, unless a disk hangs. False: the
  * process must exit with _exit (logdir.h). */
 bool qr_outputs_fini(struct qr_outputs *o);
+/* Returns the name of the i-th file of a run's folder; NULL: there are no more. */
+const char *qr_outputs_file(size_t i);
 /* Checks that every file can be written, before training starts. Creates the folders.
  * INVALID_ARGUMENT; PERMISSION_DENIED, UNAVAILABLE and the store's other errors. */
 QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err);

@@ -2,6 +2,7 @@
  * and writes over it. Start reading at qr_store_resolve_waiting(). */
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "store/bucket_url_impl.h"
 #include "store/kind_impl.h"
@@ -49,7 +50,8 @@ char *qr_url_redacted(const char *url) {
 
 enum qr_code qr_url_check_writable(const char *url, struct qr_err *err) {
     const struct qr_store_kind *k = scheme_kind(url, "://");
-    if (!k || !k->read_only) return QR_OK;
+    if (!k) return qr_file_check_replaceable(url, err);
+    if (!k->read_only) return QR_OK;
     qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
     return qr_url_read_only(shown, k->scheme, err);
 }

@@ -90,7 +90,7 @@ run permanent "train.initial_weights: there is no file $cwd/nowhere.h5, and besi
 net=$root/tests/golden/digests/jobs/categorical-crossentropy.json
 run_in 60 "$work/net.log" "$qring" run "$net" -n 1 --epochs 1 --out "$work/net" --logdir= --checkpoints none
 samples() { rows=$1; shift; printf '%s\n' "$@" >"$work/rows$rows.csv"; echo "$work/rows$rows.csv"; } # name, lines
-predict() { code=$1 words=$2 data=$3; shift 3; wrong "$code" "$words" "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$data" --out "$out" "$@"; }
+predict() { code=$1 words=$2 data=$3; shift 3; wrong "$code" "$words" "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$data" --out "$out/predictions" "$@"; }
 evaluate() { code=$1 words=$2; shift 2; wrong "$code" "$words" "$qring" evaluate "$net" --weights "$work/net/weights.h5" "$@"; }
 predict 4 "rows1.csv: row 2, column 'x1': 'x' is not a number" "$(samples 1 x0,x1,x2,x3 1,2,3,4 1,x,3,4)"
 predict 4 "rows2.csv: row 2, column 'x1': an empty cell; a number is needed" "$(samples 2 x0,x1,x2,x3 1,2,3,4 1,,3,4)"
@@ -110,7 +110,39 @@ predict 2 "--set model[7].units=3: model has 2 elements, counted from 0, and no 
 predict 2 "--format: 'xml' is neither csv nor jsonl" "$(samples 9 x0,x1,x2,x3 1,2,3,4)" --format xml
 wrong 2 '--data is missing; give a CSV or npz file|- for standard input' "$qring" predict "$net" --weights "$work/net/weights.h5"
 wrong 2 '--weights is missing' "$qring" predict "$net" --data "$work/rows9.csv"
-wrong 2 '--out would overwrite the samples in' "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$work/rows9.csv" --out "$work/rows9.csv"
+
+# A command does not overwrite a file that it reads, by whatever path, nor a file of the run; a device or a FIFO is not replaced.
+keeps() { # FILE COMMAND...
+    kept=$1; shift
+    before=$(cksum <"$kept")
+    wrong 2 'the command reads this file, or the run that it reads owns it; give another path' "$@"
+    check "unchanged: $kept" test "$(cksum <"$kept")" = "$before"
+}
+ln -s rows9.csv "$work/link.csv"
+{ echo x0,x1,x2,x3,x4,x5,x6,x7,y; for i in 0 1 2 3; do echo 0,0,0,0,0,0,0,0,1; done; } >"$work/own.csv"
+own=$(edit "s|\"data\": .*|\"data\": {\"source\": \"csv\", \"url\": \"own.csv\"},|" own)
+h5=$root/tests/golden/tfq/qcnn_weights.h5
+for name in rows9.csv ./rows9.csv net/../rows9.csv link.csv; do
+    keeps "$work/rows9.csv" "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$work/rows9.csv" --out "$work/$name"
+done
+keeps "$work/rows9.csv" "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$work/link.csv" --out "file://$work/rows9.csv"
+for name in weights.safetensors weights.h5 job.json steps.jsonl; do
+    keeps "$work/net/$name" "$qring" predict "$work/net" --data "$work/rows9.csv" --out "$work/net/$name"
+done
+keeps "$work/own.csv" "$qring" infer "$own" --weights "$h5" --predictions "$work/own.csv"
+keeps "$own" "$qring" infer "$own" --weights "$h5" --predictions "$own"
+keeps "$own" "$qring" export "$own" --to qasm3 --out "$own"
+keeps "$own" "$qring" sample "$own" --out "$own"
+keeps "$work/net/weights.h5" "$qring" weights --init "$work/net" --to "$work/net/weights.h5"
+mkfifo "$work/fifo"; ln -s /dev/null "$work/null"
+for name in fifo null; do
+    wrong 2 'choose another path' "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$work/rows9.csv" --out "$work/$name"
+    wrong 2 'choose another path' "$qring" infer "$own" --weights "$h5" --predictions "$work/$name"
+    wrong 2 'choose another path' "$qring" export "$own" --to qasm3 --out "$work/$name"
+    wrong 2 'choose another path' "$qring" sample "$own" --out "$work/$name"
+    wrong 2 'choose another path' "$qring" weights --init "$own" --to "$work/$name"
+    check "$name is replaced" test ! -f "$work/$name"
+done
 wrong 2 'takes no inputs (data.source is none)' "$qring" predict tests/golden/digests/jobs/vqe-hamiltonian.json --weights w.h5 --data "$work/rows9.csv"
 wrong 4 'x has 4 columns, but the model takes 8' "$qring" predict "$base" --weights tests/golden/tfq/qcnn_weights.h5 --data "$work/rows9.csv"
 turns=$root/tests/golden/digests/jobs/gate-list.json

@@ -317,6 +317,26 @@ static void odd_files(const char *dir, const char *ordinary) {
     qr_buf_free(&got);
 }
 
+/* As root, a rename would put a file in place of /dev/null. */
+static void irreplaceable(const char *dir) {
+    struct qr_err err;
+    char *fifo = qr_path_join(dir, "fifo"), *link_to = qr_path_join(dir, "device"),
+         *link_to_fifo = qr_path_join(dir, "link");
+    CHECK(mkfifo(fifo, 0600) == 0 && symlink("/dev/null", link_to) == 0 &&
+          symlink(fifo, link_to_fifo) == 0);
+    const char *const odd[] = {fifo, link_to, link_to_fifo, dir};
+    for (size_t i = 0; i < COUNT(odd); i++) {
+        struct stat before, after;
+        CHECK(lstat(odd[i], &before) == 0);
+        CHECK(qr_file_replace(odd[i], qr_bytes_of_string("x"), &err) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, "choose another path"),
+              "%s: %s", odd[i], err.msg);
+        CHECK(lstat(odd[i], &after) == 0 && after.st_ino == before.st_ino, "%s", odd[i]);
+    }
+    unlink(link_to), unlink(link_to_fifo), unlink(fifo);
+    free(fifo), free(link_to), free(link_to_fifo);
+}
+
 static void test_files(void) {
     char dir[] = "/tmp/qring-test-XXXXXX";
     CHECK(mkdtemp(dir) != NULL);
@@ -332,6 +352,7 @@ static void test_files(void) {
     CHECK(qr_file_read(dir, 100, &got, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, dir));
     CHECK(qr_file_read("/nowhere/x", 3, &got, &err) == QR_NOT_FOUND);
     odd_files(dir, path);
+    irreplaceable(dir);
     qr_buf_free(&got);
     char *under_file = qr_path_join(path, "x");
     CHECK(qr_file_replace(under_file, qr_bytes_of_string(""), &err) != QR_OK &&

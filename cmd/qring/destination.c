@@ -1,0 +1,61 @@
+/* cmd/qring/destination.c — keeps a command from overwriting a file that it reads. Start reading at
+ * qr_check_destination(). */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "cmd/qring/command.h"
+#include "data/named_files.h"
+#include "output/outputs.h"
+#include "store/store.h"
+
+/* The path of a local file; NULL: a remote one, or standard input. */
+static const char *local_path(const char *url) {
+    static const char scheme[] = "file://";
+    if (!url || qr_url_remote(url) || strcmp(url, "-") == 0) return NULL;
+    return strncmp(url, scheme, sizeof scheme - 1) == 0 ? url + sizeof scheme - 1 : url;
+}
+
+static bool is_same(const char *url, const char *input) {
+    const char *a = local_path(url), *b = local_path(input);
+    struct stat at_a, at_b;
+    if (!a || !b) return input && strcmp(url, input) == 0;
+    return stat(a, &at_a) == 0 && stat(b, &at_b) == 0 && at_a.st_dev == at_b.st_dev &&
+           at_a.st_ino == at_b.st_ino;
+}
+
+static bool is_of_run(const char *url, const char *folder) {
+    if (!local_path(folder)) return false;
+    for (size_t i = 0; qr_outputs_file(i); i++) {
+        qr_auto(qr_free_p) char *file = qr_path_join(local_path(folder), qr_outputs_file(i));
+        if (is_same(url, file)) return true;
+    }
+    return false;
+}
+
+static bool is_data(const char *url, const char *data, const struct qr_data_options *o) {
+    qr_auto(qr_free_p) char *found = data ? qr_named_file_find(data, o->folder) : NULL;
+    return is_same(url, found ? found : data);
+}
+
+static bool is_read_by(const char *url, const struct qr_job *job) {
+    const struct qr_data_options *o = &job->data;
+    if (is_data(url, o->url, o) || is_data(url, o->validation_url, o)) return true;
+    for (size_t i = 0; i < o->n_channels; i++)
+        for (size_t k = 0; k < o->channels[i].n_urls; k++)
+            if (is_data(url, o->channels[i].urls[k], o)) return true;
+    return false;
+}
+
+enum qr_code qr_check_destination(const char *flag, const char *url, const char *const *inputs,
+                                  size_t n, const struct qr_job *job, struct qr_err *err) {
+    bool is_read = job && is_read_by(url, job);
+    for (size_t i = 0; i < n && !is_read; i++)
+        is_read = inputs[i] && (is_same(url, inputs[i]) || is_of_run(url, inputs[i]));
+    if (!is_read) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "cannot write %s (%s): the command reads this file, or the run that it reads "
+                   "owns it; give another path",
+                   url, flag);
+}
