@@ -107,9 +107,9 @@ enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const c
                                        const char **ret_reason, int64_t *ret_until_s);
 
 /* Makes OpenSSL leave two things out of the handshakes of all contexts that this process creates
- * later, for which gRPC has no options and which cost a sixth of a handshake: session tickets,
- * since workers never resume a session, and issuers that are not in the certificate file, since
- * peers have the CA. */
+ * later, for which gRPC has no options and which cost a sixth of a handshake: session tickets of
+ * TLS 1.3, since workers never resume a session, and issuers that are not in the certificate file,
+ * since peers have the CA. */
 void qr_certificate_shorten_handshakes(void);
 
 /* ---- new certificates ---- */

@@ -16,7 +16,10 @@
  *           returning from gRPC, a connection is cut after KEPT_BYTES of them.
  * Idle      256 connections without a stream are more than a ring has: each of 63 peers may have
  *           one to each port, and an abandoned one. Beyond that, and when descriptors run low,
- *           connections without a stream are cut after 100 ms without data.
+ *           connections without a stream are cut after 100 ms without data. Beyond 1024, or 256
+ *           when descriptors run low, all of them are cut, since a handshake that gets a byte now
+ *           and then keeps its memory, and for a second no connection is accepted. A peer dials
+ *           again.
  * Cutting   gRPC can close a stream but not a connection. So the socket is found by the address of
  *           its peer, duplicated, and disconnected, which also discards unread bytes.
  */
@@ -24,6 +27,7 @@
 #include <dirent.h>
 #include <grpc/grpc.h>
 #include <grpc/support/alloc.h>
+#include <linux/filter.h>
 #include <linux/tcp.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -49,6 +53,7 @@ enum {
     STREAMLESS_BYTES = 256 << 10,
     HANDSHAKE_BYTES = 8 << 10,
     MAX_STREAMLESS = 256,
+    CROWD = 1024,
     QUIET_MS = 100,
     KEPT_BYTES = 64 << 10
 };
@@ -56,6 +61,7 @@ enum {
 #define KEPT_NS (100 * QR_MS)
 #define MAX_WAIT_NS (100 * QR_MS)
 #define MAX_CALM_NS QR_SECOND
+#define REFUSE_NS QR_SECOND
 
 /* The peer's address of a connection, and the own port (to): one peer port may have a connection to
  * each own port. */
@@ -82,7 +88,9 @@ static struct port {
     const _Atomic int64_t *due_ns;
 } ports[MAX_PORTS];
 static int64_t checked_ns, wait_ns = LINK_GRPC_CHECK_NS, cut_ns, trimmed_ns;
-static int64_t calm_ns; /* the process' processor time, until which it is calm */
+static bool accepting = true;
+static int64_t refused_ns; /* when that changed to false */
+static int64_t calm_ns;    /* the process' processor time, until which it is calm */
 
 static void map_v4(const struct in_addr *v4, uint8_t ip[16]) {
     static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -153,7 +161,7 @@ static struct link_grpc_caller *find_caller(const struct address *peer) {
     return NULL;
 }
 
-enum cut_rule { CUT_ONE, CUT_EXCESS, CUT_IDLE };
+enum cut_rule { CUT_ONE, CUT_EXCESS, CUT_IDLE, CUT_STREAMLESS };
 struct tally {
     unsigned fds, streamless, cut;
     bool streamless_send, suspicious;
@@ -189,6 +197,7 @@ static bool exceeds_limit(int fd, enum cut_rule rule, struct link_grpc_caller *k
     tally->suspicious |= known ? info.tcpi_bytes_received > limit - unseen_bytes / 2
                                : !quiet && info.tcpi_bytes_received > HANDSHAKE_BYTES;
     if (rule == CUT_IDLE) return !known && quiet;
+    if (rule == CUT_STREAMLESS) return !known;
     /* Bytes that wait in the kernel while the owner computes are not the peer's fault, and do not
      * use this process's memory. */
     int unread = 0;
@@ -238,6 +247,30 @@ static struct tally cut_connections(enum cut_rule rule, const struct address *pe
     return tally;
 }
 
+/* gRPC accepts every connection at once: while `accepts` is false, a filter on the listening
+ * sockets drops what begins one. The caller holds the lock. */
+static void set_accepting(bool accepts, int64_t now_ns) {
+    struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog filter = {.len = 1, .filter = &drop};
+    uint64_t fd;
+    DIR *d = opendir("/proc/self/fd");
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        struct address near;
+        int listens = 0;
+        socklen_t n = sizeof listens;
+        if (!qr_parse_u64(e->d_name, &fd) ||
+            getsockopt((int)fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &n) != 0 || !listens ||
+            !address_of_socket((int)fd, false, &near) || !unseen_bytes_at(near.port, now_ns))
+            continue;
+        (void)setsockopt((int)fd, SOL_SOCKET, accepts ? SO_DETACH_FILTER : SO_ATTACH_FILTER,
+                         &filter, sizeof filter);
+        (void)listen((int)fd, MAX_STREAMLESS); /* gRPC would let thousands wait */
+    }
+    if (d) closedir(d);
+    accepting = accepts;
+    if (!accepts) refused_ns = now_ns;
+}
+
 /* Returns the connection's entry; a new one replaces the entry that is unused for longest. NULL:
  * all are in use. The caller holds the lock. */
 static struct link_grpc_caller *get_caller(const struct address *peer, int64_t now_ns) {
@@ -259,6 +292,7 @@ void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t
             ports[i] = (struct port){unseen_bytes ? (uint16_t)port : 0, unseen_bytes, due_ns};
             break;
         }
+    set_accepting(true, 0);
     pthread_mutex_unlock(&lock);
 }
 
@@ -320,10 +354,13 @@ static int64_t cpu_ns(clockid_t clock) {
 }
 
 /* A check takes 0.1 ms of processor time with 250 descriptors, as in a ring of 64. Checks may take
- * 1/400 of a core, and 1/50 while a connection sends more than a correct peer does. */
+ * 1/400 of a core, 1/50 while a connection sends more than a correct peer does, and 1/10 while
+ * there are more connections than a ring has. */
 static int64_t next_wait_ns(int64_t took_ns, const struct tally *n) {
     int64_t least_ns = n->streamless_send ? LINK_GRPC_CHECK_SOON_NS : LINK_GRPC_CHECK_NS,
-            rest_ns = took_ns * (n->suspicious ? 49 : 399);
+            rest_ns = took_ns * (n->streamless > MAX_STREAMLESS ? 9
+                                 : n->suspicious                ? 49
+                                                                : 399);
     if (rest_ns > MAX_WAIT_NS) rest_ns = MAX_WAIT_NS;
     return rest_ns > least_ns ? rest_ns : least_ns;
 }
@@ -348,7 +385,12 @@ int64_t link_grpc_guard_check(const struct qr_clock *clock) {
         struct tally n = cut_connections(CUT_EXCESS, NULL, now_ns);
         struct rlimit limit;
         bool low_on_fds = getrlimit(RLIMIT_NOFILE, &limit) == 0 && n.fds > limit.rlim_cur / 4 * 3;
-        if (n.streamless > MAX_STREAMLESS || (low_on_fds && n.streamless))
+        bool crowded =
+            n.streamless > (low_on_fds ? MAX_STREAMLESS : CROWD) ||
+            (!accepting && (n.streamless > MAX_STREAMLESS || now_ns - refused_ns < REFUSE_NS));
+        if (crowded != !accepting) set_accepting(!crowded, now_ns);
+        if (crowded) (void)cut_connections(CUT_STREAMLESS, NULL, now_ns);
+        else if (n.streamless > MAX_STREAMLESS || (low_on_fds && n.streamless))
             (void)cut_connections(CUT_IDLE, NULL, now_ns);
         int64_t took_ns = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
         checked_ns = now_ns;
