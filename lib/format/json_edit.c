@@ -152,8 +152,10 @@ static enum qr_code json_parse_or_string(const char *text, cJSON **ret, struct q
     struct qr_json *v = NULL;
     bool json = qr_json_parse(qr_bytes_of_string(text), "value", &v, err) == QR_OK;
     const char *digits = text + (*text == '-');
-    if (!json && *digits >= '1' && *digits <= '9' && !digits[strspn(digits, "0123456789")])
-        return err->code; /* an integer that is too large */
+    bool is_integer = *digits >= '1' && *digits <= '9' && !digits[strspn(digits, "0123456789")];
+    /* An integer that is too large, or a malformed object, array or string: no text without quotes
+     * begins like these. */
+    if (!json && (is_integer || (*text && strchr("{[\"", *text)))) return err->code;
     *ret = json ? (cJSON *)(void *)v : cJSON_CreateString(text);
     return *ret ? QR_OK : qr_fail(err, QR_RESOURCE_EXHAUSTED, "out of memory for a value");
 }

@@ -108,20 +108,26 @@ static void test_no_paths(void) {
     static const struct {
         const char *value;
         bool rejected;
-    } integers[] = {{"9007199254740992", false},
-                    {"9007199254740993", true},
-                    {"-9007199254740993", true},
-                    {"123456789012345678901234567890", true},
-                    {"007", false},
-                    {"9007199254740993rd", false},
-                    {"-", false}};
-    for (size_t i = 0; i < COUNT(integers); i++) {
+    } values[] = {{"9007199254740992", false},
+                  {"9007199254740993", true},
+                  {"-9007199254740993", true},
+                  {"123456789012345678901234567890", true},
+                  {"007", false},
+                  {"{\"a\":1", true},
+                  {"[1,2", true},
+                  {"\"x", true},
+                  {"x[1", false},
+                  {"-[", false},
+                  {"9007199254740993rd", false},
+                  {"-", false}};
+    for (size_t i = 0; i < COUNT(values); i++) {
         struct qr_json *v = parse(tree);
         struct qr_buf where = {0};
         struct qr_err err = {0};
-        bool rejected = qr_json_set(v, "t", integers[i].value, &where, &err) != QR_OK;
-        CHECK(rejected == integers[i].rejected, "%s: %s", integers[i].value, err.msg);
-        CHECK(!rejected || strstr(err.msg, "is above 2^53"), "%s", err.msg);
+        bool rejected = qr_json_set(v, "t", values[i].value, &where, &err) != QR_OK;
+        CHECK(rejected == values[i].rejected, "%s: %s", values[i].value, err.msg);
+        const char *words = strchr("{[\"", *values[i].value) ? "value: line 1" : "is above 2^53";
+        CHECK(!rejected || strstr(err.msg, words), "%s", err.msg);
         qr_buf_free(&where);
         qr_json_free(v);
     }
