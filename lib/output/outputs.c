@@ -547,7 +547,8 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
                               const struct qr_train_result *r, uint32_t n_workers, double seconds,
                               struct qr_err *err) {
     qr_auto(qr_free_p) char *safetensors = qr_path_join(o->dir, "weights.safetensors"),
-                            *path = qr_path_join(o->dir, "result.json");
+                            *path = qr_path_join(o->dir, "result.json"),
+                            *location = outputs_weights_location(o);
     const struct qr_early_stopping *stopping = &w->job->train.early_stopping;
     char sha256[65] = "", safetensors_sha256[65] = "", data_hash[65];
     qr_auto(qr_buf_free) struct qr_buf text = {0};
@@ -578,7 +579,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
         .arithmetic = qr_contract_name(w->job->precision),
         .program = QR_VERSION,
         .chain = r->chain,
-        .weights_url = o->weights_url,
+        .weights_url = location,
         .weights_sha256 = sha256,
         .safetensors_sha256 = safetensors_sha256,
         .workers = n_workers,

@@ -2,6 +2,7 @@
  * outputs_write_provenance(). */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,13 +27,28 @@ static enum qr_code add_file(const struct qr_outputs *o, const char *name, struc
     return QR_OK;
 }
 
-/* The weights: by their name in the folder, or by URL. */
-static void add_weights(const struct qr_outputs *o, const char *sha256, struct qr_provenance *p) {
+/* The name of the weights in the run's folder; NULL: they are elsewhere. */
+static const char *weights_inside(const struct qr_outputs *o) {
     size_t n = strlen(o->dir);
     const char *url = o->weights_url;
     bool inside = strncmp(url, o->dir, n) == 0 && url[n] == '/' && !strchr(url + n + 1, '/');
-    qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
-    qr_provenance_add(&p->files, &p->n_files, inside ? url + n + 1 : shown, sha256);
+    return inside ? url + n + 1 : NULL;
+}
+
+char *outputs_weights_location(const struct qr_outputs *o) {
+    char cwd[PATH_MAX];
+    bool relative = !strstr(o->weights_url, "://") && *o->weights_url != '/';
+    return relative && !weights_inside(o) && getcwd(cwd, sizeof cwd)
+               ? qr_path_join(cwd, o->weights_url)
+               : qr_xstrdup(o->weights_url);
+}
+
+/* The weights: by their name in the folder, or by URL. */
+static void add_weights(const struct qr_outputs *o, const struct qr_result *result,
+                        struct qr_provenance *p) {
+    const char *inside = weights_inside(o);
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(result->weights_url);
+    qr_provenance_add(&p->files, &p->n_files, inside ? inside : shown, result->weights_sha256);
 }
 
 /* Writes the signed statement; without a key, removes that of an earlier end of this run. */
@@ -63,7 +79,7 @@ enum qr_code outputs_write_provenance(const struct qr_outputs *o, const struct q
     snprintf(p.program, sizeof p.program, "%s", result->program);
     snprintf(p.state_digest, sizeof p.state_digest, "%s", result->state_digest);
     snprintf(p.chain, sizeof p.chain, "%s", result->chain);
-    add_weights(o, result->weights_sha256, &p);
+    add_weights(o, result, &p);
     qr_provenance_add(&p.files, &p.n_files, "weights.safetensors", result->safetensors_sha256);
     qr_sha256(result_text.p, result_text.n, digest);
     qr_hex(digest, sizeof digest, hex);

@@ -35,6 +35,9 @@ check "the same seed draws the same steps" test "$(sed 's/ computed in.*//' "$wo
 check "a step beyond the run" verified 2 "$run" --step 101
 check "a step beyond the run: the error" holds "$work/err" "the run has steps 1 to 100"
 check "not a run" verified 2 "$work"
+mkdir "$work/elsewhere"
+check "a run with weights elsewhere" run_in 60 "$work/relative.log" sh -c "cd '$work' && '$qring' run '$root/deploy/jobs/qcnn.json' -n 1 --epochs 1 --out relative --weights elsewhere/w.h5 --logdir="
+check "weights elsewhere, by a relative path: verified from another folder" verified 0 "$work/relative"
 check "JSON" verified 0 "$run" --json
 check "JSON: the verdict" test "$($python -c 'import json, sys; print(json.load(open(sys.argv[1]))["verdict"])' "$work/out")" = same
 
