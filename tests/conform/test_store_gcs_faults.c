@@ -63,6 +63,9 @@ static const struct row ours[] = {
     {0, INSERT("\"lost-acknowledgement\""), PUT, 100, QR_OK, "", true, NULL},
     /* The client's own success is recognised after the 412. */
     {0, INSERT("\"lost-acknowledgement\",\"return-503\""), SWAP, 100, QR_OK, "", true, NULL},
+    {0, INSERT("\"garbage-reply\""), CREATE, 100, QR_OK, "", true, NULL},
+    {0, INSERT("\"garbage-reply\",\"garbage-reply\""), CREATE, LARGE, QR_OK, "", true, NULL},
+    {0, GETS("\"garbage-reply\""), GET, 10, QR_OK, "", true, NULL},
     {0, INSERT("\"return-503\",\"return-reset-connection\""), SWAP, 100, QR_OK, "", true, NULL},
     {0, INSERT("\"return-412\""), SWAP, 100, QR_FAILED_PRECONDITION,
      "was changed by another writer", true, NULL},

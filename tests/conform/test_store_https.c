@@ -53,6 +53,9 @@ static const struct {
     {"data.bin", QR_OK, ""},
     {"chunked/data.bin", QR_OK, ""},
     {"500,503,429,reset/data.bin", QR_OK, ""},
+    {"garbage,garbage,none/data.bin", QR_OK, ""},
+    {"line,none/data.bin", QR_OK, ""},
+    {"headers,trailers,none/data.bin", QR_OK, ""},
     {"cut-0/data.bin", QR_OK, ""},
     {"cut-1,cut-1,cut-1/data.bin", QR_OK, ""},
     {"cut-300000,reset,503,cut-300000/data.bin", QR_OK, ""},
@@ -119,6 +122,15 @@ static void test_faults(void) {
               strstr(err.msg, "http://127.0.0.1:1/x.bin: download: no success in 5 s") &&
               qr_exit_code(err.code) == 138 && virtual_ns - began < 20 * QR_SECOND,
           "%s", err.msg);
+    static const char *const malformed[][2] = {
+        {"garbage/data.bin?", "the reply is not HTTP"},
+        {"line/data.bin", "the headers of the reply are too long, or memory is exhausted"},
+        {"headers/data.bin", "the headers of the reply are too long"},
+        {"trailers/data.bin", "the headers of the reply are longer than 1048576 bytes"}};
+    for (size_t i = 0; i < COUNT(malformed); i++)
+        CHECK(read_by(&o, NULL, malformed[i][0], BYTES, &b, &err) == QR_UNAVAILABLE &&
+                  strstr(err.msg, malformed[i][1]),
+              "%s: %s", malformed[i][0], err.msg);
     qr_buf_free(&b);
 }
 

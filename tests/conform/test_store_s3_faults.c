@@ -37,6 +37,7 @@ static const struct row faults[] = {
     {0, TO "wrong-crc32c", SWAP, 100, QR_OK, "", true, NULL},
     {0, TO "wrong-crc32c wrong-crc32c wrong-crc32c wrong-crc32c", PUT, 100, QR_DATA_LOSS,
      "s3://conform/there", true, NULL},
+    {0, TO "garbage-reply", CREATE, 100, QR_OK, "", true, NULL},
     {0, TO "html-reply", CREATE, 100, QR_OK, "", true, NULL},
     {0, TO "html-reply short-reply", PUT, 100, QR_OK, "", true, NULL},
     {0, TO "chunked-reply", SWAP, 100, QR_OK, "", true, NULL},

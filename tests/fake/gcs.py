@@ -6,7 +6,7 @@ x-retry-test-id: ID meet them in order. All of its instructions for HTTP are kno
 Ours beyond its (OURS): lost-acknowledgement (done, and the reply is cut off), wrong-crc32c (the stored bytes are damaged once), lost-session
 (404 for a session), no-location (a session is opened, and not said where), ignore-range (200 from the start), other-range (206 from the start),
 replaced (the object is another generation before it is read); and replies of 200 that cannot be read: cut-reply-after-YB (whole for HTTP),
-short-reply (the end comes before Content-Length), chunked-reply (the last chunk does not come), html-reply; of the token server cut-refusal.
+short-reply (the end comes before Content-Length), chunked-reply (the last chunk does not come), html-reply; garbage-reply (not HTTP); of the token server cut-refusal.
 Buckets exist when a request names them, but: missing-* (404), forbidden-* (403), readonly-* (no permission to create), late-* (403 for
 writes, though the permission is there), auth-* (401 without a token of ours).
 Tokens: /computeMetadata/v1/... (metadata server), /token (RS256 assertions checked against the key given to /control/key; refresh tokens), /sts, /impersonate.
@@ -65,7 +65,7 @@ QUANTUM = 256 << 10
 # What a reply suffers: after so many bytes the connection breaks, or nothing comes for so many seconds; or its body is another.
 REPLY = re.compile(r"return-broken-stream(?:-final-chunk)?(?:-after-(\d+)([BK]))?|stall-for-(\d+)s-after-(\d+)K|cut-reply-after-(\d+)B|(?:short|chunked|html)-reply")
 BENCH = re.compile(REPLY.pattern + r"|return-\d+(?:-after-\d+K)?|return-reset-connection|redirect-(?:send-token|send-handle-and-token|expect-token)-[a-z-]+|return-\d+-if-dp-enforced")
-OURS = re.compile(r"lost-acknowledgement|wrong-crc32c|lost-session|no-location|ignore-range|other-range|replaced|cut-refusal|return-broken-stream-after-\d+B|return-\d+-after-\d+B")
+OURS = re.compile(r"lost-acknowledgement|wrong-crc32c|lost-session|no-location|ignore-range|other-range|replaced|cut-refusal|garbage-reply|return-broken-stream-after-\d+B|return-\d+-after-\d+B")
 GRPC = re.compile(r"redirect-|return-\d+-if-dp-enforced")  # for gRPC alone: nothing happens
 
 
@@ -76,6 +76,10 @@ class Refuse(Exception):
 
 class Cut(Exception):
     """The connection breaks."""
+
+
+class Garbage(Exception):
+    """The reply is not HTTP."""
 
 
 class Lines:
@@ -185,6 +189,9 @@ class Handler(tokens.Tokens, BaseHTTPRequestHandler):
             self.route(path)
         except Refuse as r:
             self.error(r.status, r.message)
+        except Garbage:
+            self.close_connection = True
+            self.wfile.write(b"no HTTP\r\n\r\n")
         except (Cut, ConnectionError):
             try:
                 self.reset()
@@ -206,9 +213,11 @@ class Handler(tokens.Tokens, BaseHTTPRequestHandler):
         if REPLY.fullmatch(first) and not (first.startswith("stall") and method == "storage.objects.insert"):
             self.pending = method, first
             return first
-        if "-after-" in first or OURS.fullmatch(first):
+        if "-after-" in first or OURS.fullmatch(first) and first != "garbage-reply":
             return first
         queue.pop(0)
+        if first == "garbage-reply":
+            raise Garbage
         if first == "return-reset-connection":
             raise Cut()
         m = re.fullmatch(r"return-(\d+)", first)

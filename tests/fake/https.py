@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A web server for tests, on loopback: files of a folder, with ETag, Content-Length and ranges, and faults that stand in the path:
-/FAULT,FAULT.../name meets one of them at each request of that path, in turn, then none; a redirect or drip that stands last stays. A fault:
+/FAULT,FAULT.../name meets one of them at each request of that path, in turn, then none; a redirect, drip, garbage, line, headers or trailers that stands last
+stays. A fault:
   500 503 429 404 403 401 ...  that status        reset     the connection breaks before a reply
   cut-N    N bytes, then the connection ends      slow      bytes that drip, one in 0.2 s
   endless  bytes without an end, in chunks        silent    nothing comes
@@ -9,6 +10,8 @@
   chunked  the file in chunks                     bare      neither length nor chunks
   weak     a weak ETag, and no ranges             packed    Content-Encoding: gzip
   whole    200 where a piece was asked for        other     206 with another piece
+  garbage  bytes that are no HTTP                 line      a header of 1 MB
+  headers  headers without an end                 trailers  so after the body
   unsaid   206 without Content-Range              changed   another file from now on
   stray    206 of another file, without ETag      half      200, the first half of it, without ETag
   to:PLACE a redirect there; %2F is /, and "here" is this server without its path's faults
@@ -20,7 +23,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 MET, LOG, CHANGED = {}, [], set()
-FAULTS = ("reset", "cut-", "slow", "drip", "endless", "silent", "huge", "chunk", "bare", "weak", "packed", "whole", "other", "unsaid", "changed", "stray", "half", "to:", "none")
+FAULTS = ("reset", "cut-", "slow", "drip", "endless", "silent", "huge", "chunk", "bare", "weak", "packed", "whole", "other", "unsaid", "changed", "stray", "half", "garbage", "line", "headers", "trailers", "to:", "none")
+STAY = ("to:", "drip", "garbage", "line", "headers", "trailers")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -41,13 +45,17 @@ class Handler(BaseHTTPRequestHandler):
     def chunk(self, data):
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
+    def flood(self, endless):
+        while endless:
+            self.wfile.write(b"X: " + b"y" * 900 + b"\r\n")
+
     def fault(self):
         first, _, rest = self.path[1:].partition("/")
         faults = first.split(",")
         if not rest or not all(f[:3].isdigit() or f.startswith(FAULTS) for f in faults):
             return "", self.path[1:]
         at = MET[self.path] = MET.get(self.path, -1) + 1
-        return faults[at] if at < len(faults) else faults[-1] if faults[-1].startswith(("to:", "drip")) else "", rest
+        return faults[at] if at < len(faults) else faults[-1] if faults[-1].startswith(STAY) else "", rest
 
     def do_GET(self):
         LOG.append("%s %s %s" % (self.command, self.path, self.headers.get("Range", "")))
@@ -69,6 +77,11 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "reset":
             self.close_connection = True
             return
+        if fault in ("garbage", "line", "headers"):
+            self.close_connection = True
+            self.wfile.write(b"" if fault == "garbage" else b"HTTP/1.1 200 OK\r\n")
+            self.wfile.write(b"no HTTP\r\n\r\n" if fault == "garbage" else b"X: " + b"y" * (1 << 20) + b"\r\n")
+            return self.flood(fault == "headers")
         if fault == "silent":
             time.sleep(60)
             return
@@ -90,11 +103,14 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(412)
         if fault == "huge":
             return self.answer(200, data, headers, 1 << 50)
-        if fault in ("chunked", "cut-chunk", "endless"):
+        if fault in ("chunked", "cut-chunk", "endless", "trailers"):
             self.answer(200, b"", [*headers, ("Transfer-Encoding", "chunked")], False)
             self.chunk(data)
             while fault == "endless":
                 self.chunk(b"0" * 65536)
+            if fault == "trailers":
+                self.wfile.write(b"0\r\n")
+                return self.flood(True)
             self.close_connection = fault == "cut-chunk"
             return self.wfile.write(b"" if fault == "cut-chunk" else b"0\r\n\r\n")
         if fault == "bare":

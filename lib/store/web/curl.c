@@ -14,7 +14,8 @@ enum {
     SENT_BYTES_PER_S = 512,
     STALL_S = 30,
     MAX_RETRY_AFTER_S = 60,
-    MAX_LOCATION_BYTES = 8192
+    MAX_LOCATION_BYTES = 8192,
+    MAX_HEADERS_BYTES = 1 << 20 /* of all replies to a request, which libcurl keeps */
 };
 
 /* ---- replies ---- */
@@ -109,7 +110,7 @@ struct http {
 };
 struct receiver {
     struct qr_web_reply *reply;
-    size_t max, max_unsized;
+    size_t max, max_unsized, header_bytes;
     bool headers_ended;
 };
 struct sender {
@@ -119,6 +120,8 @@ struct sender {
 
 static size_t on_header(char *line, size_t size, size_t n, void *ctx) {
     struct receiver *r = ctx;
+    r->header_bytes += size * n;
+    if (r->header_bytes > MAX_HEADERS_BYTES) return 0;
     /* The empty line ends the headers; trailers may follow the body. */
     if (size * n > 0 && (*line == '\r' || *line == '\n')) r->headers_ended = true;
     /* A status line starts the final reply: discard the headers of an interim (1xx) reply. */
@@ -218,19 +221,34 @@ static bool put_header(struct curl_slist **list, const char *line) {
 }
 
 /* Messages hold the host only: the path of an upload session is a secret. */
-static enum qr_code curl_error(CURLcode rc, const char *url, struct qr_err *err) {
+static enum qr_code curl_error(CURLcode rc, const char *url, const struct receiver *in,
+                               struct qr_err *err) {
     qr_auto(qr_free_p) char *host = qr_web_url_host(url);
+    if (in->header_bytes > MAX_HEADERS_BYTES)
+        return qr_fail(err, QR_UNAVAILABLE,
+                       "%.200s: the headers of the reply are longer than %d bytes", host,
+                       MAX_HEADERS_BYTES);
     switch (rc) {
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
         return qr_fail(err, QR_UNAUTHENTICATED,
                        "%.200s: the certificate cannot be verified (%s); install CA certificates",
                        host, curl_easy_strerror(rc));
+    case CURLE_OUT_OF_MEMORY: /* also for headers above the limits of libcurl */
+        if (!in->header_bytes || in->headers_ended) break;
+        return qr_fail(err, QR_UNAVAILABLE,
+                       "%.200s: the headers of the reply are too long, or memory is exhausted",
+                       host);
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
+        /* libcurl takes a reply without a status line for HTTP/0.9, and refuses it so. */
+        if (rc == CURLE_UNSUPPORTED_PROTOCOL &&
+            (strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0))
+            return qr_fail(err, QR_UNAVAILABLE, "%.200s: the reply is not HTTP", host);
         return qr_fail(err, QR_INVALID_ARGUMENT, "%.200s is not an HTTP address", host);
-    default: return qr_fail(err, QR_UNAVAILABLE, "%.200s: %s", host, curl_easy_strerror(rc));
+    default: break;
     }
+    return qr_fail(err, QR_UNAVAILABLE, "%.200s: %s", host, curl_easy_strerror(rc));
 }
 
 static enum qr_code send_curl(struct qr_web *self, const struct qr_web_request *req,
@@ -261,7 +279,7 @@ static enum qr_code send_curl(struct qr_web *self, const struct qr_web_request *
                        ret->has_length ? in.max : in.max_unsized);
     /* The connection ended within the headers: libcurl reports a complete reply. */
     if (rc == CURLE_OK && !in.headers_ended) rc = CURLE_GOT_NOTHING;
-    return rc == CURLE_OK ? QR_OK : curl_error(rc, req->url, err);
+    return rc == CURLE_OK ? QR_OK : curl_error(rc, req->url, &in, err);
 }
 
 static void close_curl(struct qr_web *self) {
