@@ -223,6 +223,9 @@ enum qr_code qr_bucket_delete(struct qr_bucket *b, const struct qr_web_call *c,
     QR_TRY(qr_bucket_send(b, c, &req, &reply, err));
     /* 404: an earlier attempt, or another writer, removed it. */
     if (qr_web_success(reply.status) || reply.status == 404) return QR_OK;
+    if (reply.status == 412)
+        return qr_web_fail(&b->web_bucket, err, QR_FAILED_PRECONDITION, c->name,
+                           " was changed by another writer and is not deleted");
     return b->api->web.refused(b, c, &reply, err);
 }
 

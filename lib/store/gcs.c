@@ -67,13 +67,9 @@ static enum qr_code gcs_refused(void *bucket, const struct qr_web_call *c,
         return qr_web_fail(p, err, QR_NOT_FOUND, c->name,
                            ": %s: not found (404%s%s): check the names of bucket and object",
                            c->doing, colon, text);
-    case 412:
-        return qr_web_fail(p, err, QR_FAILED_PRECONDITION, c->name,
-                           ": %s: the object was changed by another writer (412%s%s)", c->doing,
-                           colon, text);
     default:
-        return qr_web_fail(p, err, reply->status == 400 ? QR_INVALID_ARGUMENT : QR_UNKNOWN, c->name,
-                           ": %s rejected (%d%s%s)", c->doing, reply->status, colon, text);
+        return qr_web_fail(p, err, QR_INVALID_ARGUMENT, c->name, ": %s rejected (%d%s%s)", c->doing,
+                           reply->status, colon, text);
     }
 }
 

@@ -150,17 +150,14 @@ enum qr_code qr_s3_refused(void *bucket, const struct qr_web_call *c,
         return qr_web_fail(p, err, QR_NOT_FOUND, c->name,
                            ": %s: not found (%s): check the names of bucket %s and object",
                            c->doing, what, b);
-    case 412:
-        return qr_web_fail(p, err, QR_FAILED_PRECONDITION, c->name,
-                           ": %s: the object was changed by another writer (%s)", c->doing, what);
     case 501:
         return qr_web_fail(p, err, QR_UNIMPLEMENTED, c->name,
                            ": %s: not supported by this server (%s); use one with "
                            "conditional writes (If-None-Match, If-Match)",
                            c->doing, what);
     default:
-        return qr_web_fail(p, err, reply->status == 400 ? QR_INVALID_ARGUMENT : QR_UNKNOWN, c->name,
-                           ": %s rejected (%s)", c->doing, what);
+        return qr_web_fail(p, err, QR_INVALID_ARGUMENT, c->name, ": %s rejected (%s)", c->doing,
+                           what);
     }
 }
 

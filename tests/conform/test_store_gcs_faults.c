@@ -63,6 +63,17 @@ static const struct row ours[] = {
     {0, INSERT("\"lost-acknowledgement\""), PUT, 100, QR_OK, "", true, NULL},
     /* The client's own success is recognised after the 412. */
     {0, INSERT("\"lost-acknowledgement\",\"return-503\""), SWAP, 100, QR_OK, "", true, NULL},
+    /* Statuses without a meaning here, and a failed condition of a request without one. */
+    {0, INSERT("\"return-307\""), CREATE, 100, QR_INVALID_ARGUMENT, "upload rejected (307", true,
+     NULL},
+    {0, INSERT("\"return-409\""), SWAP, 100, QR_INVALID_ARGUMENT, "upload rejected (409", true,
+     NULL},
+    {0, GETS("\"return-407\""), GET, 10, QR_INVALID_ARGUMENT, "download rejected (407", true, NULL},
+    {0, GETS("\"return-412\""), GET, 10, QR_INVALID_ARGUMENT, "download rejected (412", true, NULL},
+    {0, GETS("\"return-412\""), PUT, 10, QR_INVALID_ARGUMENT, "upload rejected (412", true, NULL},
+    {0, "\"storage.objects.list\":[\"return-412\"]", LIST, 0, QR_INVALID_ARGUMENT,
+     "list rejected (412", true, NULL},
+    {0, "\"storage.objects.delete\":[\"return-412\"]", REMOVE, 0, QR_OK, "", true, NULL},
     {0, INSERT("\"garbage-reply\""), CREATE, 100, QR_OK, "", true, NULL},
     {0, INSERT("\"garbage-reply\",\"garbage-reply\""), CREATE, LARGE, QR_OK, "", true, NULL},
     {0, GETS("\"garbage-reply\""), GET, 10, QR_OK, "", true, NULL},
@@ -140,7 +151,7 @@ static void test_every_verb(void) {
     } final[] = {{"return-403", QR_PERMISSION_DENIED},
                  {"return-400", QR_INVALID_ARGUMENT},
                  {"return-401", QR_UNAUTHENTICATED},
-                 {"return-409", QR_UNKNOWN}};
+                 {"return-409", QR_INVALID_ARGUMENT}};
     static const char *const other_protocols[] = {
         "redirect-send-token-t", "redirect-send-handle-and-token-t", "redirect-expect-token-t",
         "return-503-if-dp-enforced"};

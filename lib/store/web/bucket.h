@@ -30,7 +30,8 @@ struct qr_web_api {
     bool (*retryable)(const struct qr_web_reply *reply);
     /* Copies the reason of an error body, truncated and printable; "" when there is none. */
     void (*reason)(struct qr_bytes body, char *ret, size_t bytes);
-    /* Message and code for an error status. */
+    /* Message and code for an error status. The caller handles the failed condition (412) of a
+     * conditional request. */
     enum qr_code (*refused)(void *store, const struct qr_web_call *c,
                             const struct qr_web_reply *reply, struct qr_err *err);
 };
