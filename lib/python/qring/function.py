@@ -150,16 +150,29 @@ def _check_observables(observables: Any, circuit: Any) -> tuple[str, ...]:
 _locked: weakref.WeakSet[_Handle | Sum] = weakref.WeakSet()
 
 
-def _new_lock(owner: _Handle | Sum) -> threading.Lock:
+def _new_lock(owner: _Handle | Sum) -> Any:
     """Return the lock of a new object."""
     _locked.add(owner)
-    return threading.Lock()
+    return threading.RLock()
 
 
 def _renew_locks() -> None:
     """Replace all locks in the child of a fork, where the threads that hold them do not exist."""
     for owner in list(_locked):
-        owner._lock = threading.Lock()
+        owner._lock = threading.RLock()
+
+
+def _unheld(lock: Any, what: str) -> Any:
+    """Return the lock, for a with statement.
+
+    A thread that holds it already is in a signal handler, which runs within the call: waiting would
+    not end, and the call's arguments must not be overwritten.
+    """
+    if lock._is_owned():
+        raise RuntimeError(
+            f"cannot {what}, as from a signal handler; set a flag there and call afterwards"
+        )
+    return lock
 
 
 os.register_at_fork(after_in_child=_renew_locks)
@@ -308,12 +321,12 @@ class _Handle:
     @seed.setter
     def seed(self, seed: int) -> None:
         self._seed = _check_integer(seed, "a seed", 0, (1 << 64) - 1)
-        with self._lock:
+        with self._guard():
             lib.qring_set_seed(self._open(), self._seed)
 
     def draw(self, columns: int = 100, format: str = "text") -> str:
         """Draw the circuit and its read-outs; as :meth:`Circuit.draw`."""
-        with self._lock:
+        with self._guard():
             self._open()
         return draw(self._text, self._observables, columns, format)
 
@@ -323,7 +336,7 @@ class _Handle:
 
     def close(self) -> None:
         """Free the compiled circuit. Later calls raise ValueError."""
-        with self._lock:
+        with self._guard():
             handle, self._handle = self._handle, None
         if handle:
             self._free(handle)
@@ -332,6 +345,9 @@ class _Handle:
         handle, self._handle = self._handle, None
         if handle:
             self._free(handle)
+
+    def _guard(self) -> Any:
+        return _unheld(self._lock, "call the function within a call of it")
 
     def _open(self) -> int:
         """Return the handle, with the lock held."""
@@ -409,7 +425,7 @@ class _Handle:
         address : int, optional
             Of a result that is no struct qring_array, in place of ret.
         """
-        with self._lock:
+        with self._guard():
             handle = self._open()
             wa, xa, ra = self._weights_argument, self._inputs_argument, self._results[0]
             w_kept = None if w is None else fill(wa, w)
@@ -436,7 +452,8 @@ class Function(_Handle):
     sample, and results then have no batch axis.
 
     One function may be used from several threads; calls run one after the other. Calls release
-    the interpreter's lock. A function can be pickled; the copy is compiled again.
+    the interpreter's lock. A signal handler cannot call a function while its thread is in a call of
+    it: RuntimeError. A function can be pickled; the copy is compiled again.
 
     Raises
     ------
@@ -647,7 +664,7 @@ class Function(_Handle):
     ) -> None:
         """Call with checked arrays, or with those of the framework that `fill` knows."""
         n_parameters, n_inputs, _ = self._shape
-        with self._lock:
+        with self._guard():
             handle = self._open()
             wa, xa, ca = self._weights_argument, self._inputs_argument, self._cotangents_argument
             za, dwa, dxa = self._results
@@ -672,7 +689,7 @@ class Function(_Handle):
             if total is None:
                 code = lib.qring_vjp(*arguments, None, self._error_pointer)
             else:
-                with total._lock:
+                with total._guard():
                     code = lib.qring_vjp(*arguments, total._open(), self._error_pointer)
             del c_kept
             if code:
@@ -702,7 +719,7 @@ class Function(_Handle):
         x, n, batched = self._samples(inputs, None)
         by_weights = np.empty((n, n_outputs, n_parameters))
         by_inputs = np.empty((n, n_outputs, n_inputs)) if self._input_gradients else None
-        with self._lock:
+        with self._guard():
             handle = self._open()
             wa, xa = self._weights_argument, self._inputs_argument
             _, dwa, dxa = self._results
@@ -782,6 +799,18 @@ class Sum:
                 f"cannot add {n} derivatives to a sum of {self._n}: use the function's sum()"
             )
 
+    def __copy__(self) -> Sum:
+        return Sum(self._n).add(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Sum:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("cannot pickle a Sum: its exact bits have no file format; pickle values()")
+
+    def _guard(self) -> Any:
+        return _unheld(self._lock, "use the sum within a call that uses it")
+
     def _open(self) -> int:
         if self._handle is None:
             raise ValueError("cannot use the sum: it was freed; make another")
@@ -795,7 +824,7 @@ class Sum:
         error = Error()
         # In order of identity, so that a.add(b) and b.add(a) at the same time do not block.
         first, second = sorted((self, other), key=id)
-        with first._lock, second._lock:
+        with first._guard(), second._guard():
             if lib.qring_sum_add(self._open(), other._open(), ctypes.byref(error)):
                 raise failure(error)
         return self
@@ -814,7 +843,7 @@ class Sum:
         ret = np.empty(self._n)
         error, argument = Error(), _Argument()
         argument.fill(ret)
-        with self._lock:
+        with self._guard():
             if lib.qring_sum_values(self._open(), argument.pointer, ctypes.byref(error)):
                 raise failure(error)
         return ret

@@ -388,6 +388,52 @@ def test_sums_from_two_threads() -> None:
     assert total.values().tobytes() == whole.values().tobytes()
 
 
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copy_of_a_sum(copied: Any) -> None:
+    f = qring.expval(model(4), ["Z0"])
+    w, x, c = data(f, 3)
+    total = f.sum()
+    f.vjp(w, x, c, sum=total)
+    before = total.values().tobytes()
+    twin = copied(total)
+    assert twin._handle != total._handle
+    f.vjp(w, x, c, sum=twin)
+    assert total.values().tobytes() == before != twin.values().tobytes()
+    assert twin.values().tobytes() == copied(total).add(total).values().tobytes()
+    with pytest.raises(TypeError, match="cannot pickle a Sum"):
+        pickle.dumps(total)
+
+
+CALLED_IN_A_CALL = """
+import signal, qring
+f = qring.expval(qring.Circuit(14).h(0).ry("w", 0), ["Z0"])
+total, seen = f.sum(), []
+f.vjp([0.5], None, [1.0], sum=total)
+def handler(*_):
+    for call in (lambda: f.forward([0.5]), total.values, lambda: total.add(f.sum())):
+        try:
+            call()
+        except RuntimeError as error:
+            seen.append(str(error))
+signal.signal(signal.SIGALRM, handler)
+for owner in (f, total):
+    with owner._lock:
+        signal.raise_signal(signal.SIGALRM)
+signal.raise_signal(signal.SIGALRM)
+print(*seen, f.forward([0.5]).size, total.values().size, sep="\\n")
+"""
+
+
+def test_call_from_a_signal_handler_within_a_call() -> None:
+    guard = "import faulthandler; faulthandler.dump_traceback_later(20, exit=True)\n"
+    done = python(guard + CALLED_IN_A_CALL)
+    *seen, outputs, size = done.stdout.splitlines() or ("", "")
+    assert (outputs, size, len(seen)) == ("1", "1", 3), done.stderr
+    assert seen[0].startswith("cannot call the function within a call of it, as from a signal")
+    assert seen[1] == seen[2]
+    assert seen[1].startswith("cannot use the sum within a call that uses it, as from a signal")
+
+
 def test_fork() -> None:
     f = qring.expval(model(10), ["Z0"], threads=2)
     w, x, c = data(f, 33)
