@@ -13,6 +13,7 @@ _WIDTH, _HEIGHT = 560, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 30, 44
 _MAX_POINTS = 600
 _TICKS = 5
+_MAX = 1e300  # sums and differences of larger values overflow
 
 Line = tuple[str, str, NDArray[np.float64], NDArray[np.float64]]
 
@@ -45,7 +46,7 @@ def curve(title: str, x_label: str, lines: Sequence[Line]) -> str:
     title, x_label : str
         Texts; any characters.
     lines : sequence of (name, colour, x, y)
-        Values that are not finite are left out.
+        Values that are not finite, or beyond 1e300, are left out.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def curve(title: str, x_label: str, lines: Sequence[Line]) -> str:
     """
     shown: list[Line] = []
     for name, colour, x, y in lines:
-        keep = np.isfinite(x) & np.isfinite(y)
+        keep = np.isfinite(x) & (np.abs(y) <= _MAX)
         if keep.any():
             shown.append((name, colour, *_thin(x[keep], y[keep])))
     parts = [

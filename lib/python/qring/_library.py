@@ -156,6 +156,17 @@ def _declare(lib: ctypes.CDLL) -> None:
         function.argtypes = arguments
 
 
+def utf8(text: str) -> bytes:
+    """Return a text for the library."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"cannot use {text[:80]!r}: it has half of a surrogate pair, which is no character; "
+            "remove it"
+        ) from None
+
+
 def owned_text(address: ctypes.c_void_p) -> bytes:
     """Return the text at an address from the library, which is freed."""
     try:

@@ -6,7 +6,7 @@ import ctypes
 import operator
 from typing import Sequence
 
-from ._library import Error, failure, lib
+from ._library import Error, failure, lib, utf8
 
 
 class _Options(ctypes.Structure):
@@ -48,7 +48,7 @@ def write(
     """
     if not isinstance(format, str) or "\0" in format:
         raise TypeError(f"cannot write a circuit as {format!r}: give the name of a format")
-    texts = (ctypes.c_char_p * max(len(observables), 1))(*(o.encode() for o in observables))
+    texts = (ctypes.c_char_p * max(len(observables), 1))(*map(utf8, observables))
     options = _Options(
         ctypes.sizeof(_Options),
         texts,
@@ -61,7 +61,7 @@ def write(
     if lib.qring_circuit_write(
         circuit,
         len(circuit),
-        format.encode(),
+        utf8(format),
         ctypes.byref(options),
         ctypes.byref(ret),
         ctypes.byref(n),

@@ -476,11 +476,17 @@ class Circuit(GateMethods):
 
         Gates are checked when the circuit is compiled by :func:`qring.expval`.
         """
-        found: Any = json.loads(circuit) if isinstance(circuit, (str, bytes)) else circuit
-        if not isinstance(found, dict):
-            raise TypeError(f"cannot read a circuit from {found!r}: it is no object; give a dict")
         try:
+            found: Any = json.loads(circuit) if isinstance(circuit, (str, bytes)) else circuit
+            if not isinstance(found, dict):
+                raise TypeError(
+                    f"cannot read a circuit from {found!r}: it is no object; give a dict"
+                )
             found = _copied(found)
+        except ValueError as error:
+            raise ValueError(
+                f"cannot read the circuit: it is not JSON ({error}); give the text of an object"
+            ) from None
         except RecursionError:
             raise ValueError(
                 "cannot read the circuit: it is nested too deeply; nest less"
@@ -525,14 +531,15 @@ class Circuit(GateMethods):
         """
         if not isinstance(text, str):
             raise TypeError(f"cannot read {text!r} as OpenQASM: it is no text; give a str")
-        return cls._read("qring_circuit_from_qasm", text.encode(), inputs)
+        return cls._read("qring_circuit_from_qasm", text, inputs)
 
     @classmethod
-    def _read(cls, function: str, source: bytes, inputs: Iterable[Any]) -> Circuit:
+    def _read(cls, function: str, text: str | bytes, inputs: Iterable[Any]) -> Circuit:
         """Return the circuit that a function of the library reads; inputs: names or symbols."""
-        from ._library import Error, failure, lib, owned_text
+        from ._library import Error, failure, lib, owned_text, utf8
 
-        names = [str(name).encode() for name in _listed(inputs)]
+        source = utf8(text) if isinstance(text, str) else text
+        names = [utf8(str(name)) for name in _listed(inputs)]
         circuit, readouts, error = ctypes.c_void_p(), ctypes.c_void_p(), Error()
         if getattr(lib, function)(
             source,
@@ -545,9 +552,9 @@ class Circuit(GateMethods):
         ):
             raise failure(error)
         found = json.loads(owned_text(readouts))
-        text = owned_text(circuit)
-        ret = cls.from_json(text[: text.index(b'"gates":')].decode() + '"gates":[]}')
-        ret._unread = text
+        read = owned_text(circuit)
+        ret = cls.from_json(read[: read.index(b'"gates":')].decode() + '"gates":[]}')
+        ret._unread = read
         ret._readouts = tuple(found)
         return ret
 
@@ -556,7 +563,7 @@ class Circuit(GateMethods):
         import cirq
 
         text = cirq.to_json(circuit, indent=None)
-        return cls._read("qring_circuit_from_cirq", text.encode(), inputs)
+        return cls._read("qring_circuit_from_cirq", text, inputs)
 
     @classmethod
     def from_cirq(cls, circuit: Any, inputs: Iterable[Any] = ()) -> Circuit:

@@ -9,6 +9,7 @@ from typing import Any, Callable, Union
 
 _SUM, _PRODUCT, _ATOM = 0, 1, 2  # how tightly the outermost operation binds
 _MAX_NAME_BYTES = 64
+_MAX_BYTES = 1024  # as in lib/expression/expression.h
 # In a repeat, a name may contain index expressions in braces.
 _NAME = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_.]|\{[^{}]*\})*(?:\[[0-9]+\])?\Z")
 _COLUMN = re.compile(r"[A-Za-z0-9_]+\Z")
@@ -47,6 +48,11 @@ class Expression:
     __slots__ = ("_level", "_scale", "_symbol", "_text")
 
     def __init__(self, text: str, level: int = _ATOM) -> None:
+        if len(text) > _MAX_BYTES:  # arithmetic that uses an expression twice doubles the text
+            raise ValueError(
+                f"cannot use {text[:40] + '...'!r} as an expression: it is longer than "
+                f"{_MAX_BYTES} bytes; use fewer terms"
+            )
         self._text = text
         self._level = level
         self._symbol: Symbol | None = None  # with _scale: the expression is _scale * _symbol

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 import numpy.typing as npt
 
-from ._library import FLOAT32, FLOAT64, Array, Error, Options, failure, lib
+from ._library import FLOAT32, FLOAT64, Array, Error, Options, failure, lib, utf8
 from ._observables import is_operator, observable_text
 from ._write import draw
 from .circuit import Circuit
@@ -265,7 +265,7 @@ class _Handle:
             self._gradient.encode(),
         )
         n = len(self._observables)
-        texts = (ctypes.c_char_p * max(n, 1))(*(o.encode() for o in self._observables))
+        texts = (ctypes.c_char_p * max(n, 1))(*map(utf8, self._observables))
         ret = ctypes.c_void_p()
         if lib.qring_circuit_function(
             self._text,

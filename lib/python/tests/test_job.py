@@ -545,6 +545,7 @@ def test_curves_of_unusual_values():
         (steps[:5], np.full(5, 0.0)),
         (steps[:2], np.array([-1e300, 1e300])),
         (steps[:2], np.array([1e-300, 2e-300])),
+        (steps[:3], np.array([-1e308, 1e308, 1.0])),
     ]:
         text = curve('<a & "b">', "step", [("loss", "red", x, y)])
         assert len(text) < 20_000

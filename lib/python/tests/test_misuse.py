@@ -59,6 +59,12 @@ def nested(depth: int) -> Any:
     return {"repeat": 1, "gates": [nested(depth - 1) if depth else item()]}
 
 
+def doubled(e: Any, once: Callable[[Any], Any] = lambda e: e + e) -> Any:
+    for _ in range(20):
+        e = once(e)
+    return e
+
+
 def wrong_sum() -> Any:
     return qring.expval(Circuit(1).rx("w", 0), "Z0").sum()
 
@@ -273,7 +279,13 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     "circuit None": (lambda: qring.expval(None, "Z0"), TypeError, "None"),  # type: ignore
     "circuit text": (lambda: qring.expval("h 0", "Z0"), TypeError, "circuit"),  # type: ignore
     "circuit list": (lambda: Circuit.from_json([]), TypeError, "object"),  # type: ignore
-    "circuit bad JSON": (lambda: Circuit.from_json("{"), ValueError, ""),
+    "circuit bad JSON": (lambda: Circuit.from_json("{"), ValueError, "cannot read .* not JSON"),
+    "circuit bad bytes": (
+        lambda: Circuit.from_json(b"\xff"),  # type: ignore
+        ValueError,
+        "cannot read .* not JSON",
+    ),
+    "circuit nested JSON": (lambda: Circuit.from_json('{"a":' * 99999), ValueError, "nested"),
     "circuit without qubits": (lambda: Circuit.from_json({"gates": []}), ValueError, "qubits"),
     "circuit without gates": (
         lambda: qring.expval({"qubits": 2}, "Z0"),
@@ -298,6 +310,33 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     ),
     "set in JSON": (gates(item(angle={1})), TypeError, "JSON"),
     "surrogate in a name": (gates(item(angle="\ud800")), BAD, ""),
+    "surrogate in an observable": (
+        lambda: qring.expval(Circuit(1), "Z0\ud800"),
+        ValueError,
+        "cannot use 'Z0.ud800'",
+    ),
+    "surrogate in OpenQASM": (
+        lambda: Circuit.from_qasm("qubit q; // \ud800"),
+        ValueError,
+        "cannot use 'qubit q; // .ud800'",
+    ),
+    "surrogate in an input": (
+        lambda: Circuit.from_qasm("qubit q;", inputs=["\ud800"]),
+        ValueError,
+        "cannot use '.ud800'",
+    ),
+    "surrogate in an exported observable": (
+        lambda: Circuit(1).export("qasm3", ["\ud800"]),
+        ValueError,
+        "cannot use '.ud800'",
+    ),
+    "surrogate in a format": (lambda: Circuit(1).export("\ud800"), ValueError, "cannot use"),
+    "expression doubled": (lambda: doubled(np.sin(Parameter("w"))), ValueError, "1024 bytes"),
+    "function doubled": (
+        lambda: doubled(Parameter("w"), lambda e: np.hypot(e, e)),
+        ValueError,
+        "1024 bytes",
+    ),
     "NUL in a name": (gates(item(angle={"parameter": "a\0b"})), QringError, ""),
     "nested 20 deep": (gates(nested(20)), QringError, "nested"),
     "nested 900 deep": (gates(nested(900)), ValueError, "nested"),
