@@ -1,5 +1,6 @@
 /* cluster/peers.c — the addresses of an identity: a list of its own, or by a template. Start
  * reading at qr_peers_expand(). */
+#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
@@ -10,6 +11,33 @@ void qr_peers_new(struct qr_identity *id, size_t n) {
     id->n_peers = n;
     id->peers = qr_xcalloc(n + 1, sizeof *id->peers);
     id->named = qr_xcalloc(n + 1, sizeof *id->named);
+}
+
+/* Splits a canonical address without allocation. Returns the host's length, without the final dot
+ * of DNS. */
+static size_t peer_host(const char *address, const char **ret_port) {
+    size_t n = (size_t)(strrchr(address, ':') - address);
+    *ret_port = address + n;
+    return n && address[n - 1] == '.' ? n - 1 : n;
+}
+
+static bool parse_v6(const char *brackets, size_t n, struct in6_addr *ret) {
+    char text[INET6_ADDRSTRLEN];
+    if (n < 2 || n - 2 >= sizeof text) return false;
+    memcpy(text, brackets + 1, n - 2);
+    text[n - 2] = 0;
+    return inet_pton(AF_INET6, text, ret) == 1;
+}
+
+/* True when two canonical addresses mean the same one, as far as that is known without DNS. */
+static bool is_same_peer(const char *a, const char *b) {
+    const char *a_port, *b_port;
+    struct in6_addr a6, b6;
+    size_t na = peer_host(a, &a_port), nb = peer_host(b, &b_port);
+    if (strcmp(a_port, b_port) != 0) return false;
+    if (na == nb && strncasecmp(a, b, na) == 0) return true;
+    return *a == '[' && *b == '[' && parse_v6(a, na, &a6) && parse_v6(b, nb, &b6) &&
+           memcmp(&a6, &b6, sizeof a6) == 0;
 }
 
 enum qr_code qr_peers_set_address(struct qr_identity *id, size_t i, const char *address, bool named,
@@ -23,7 +51,7 @@ enum qr_code qr_peers_set_address(struct qr_identity *id, size_t i, const char *
     qr_auto(qr_free_p) char *canonical = qr_address_join(host, port);
     free(host);
     for (size_t k = 0; k < id->n_peers; k++)
-        if (id->peers[k] && k != i && strcasecmp(id->peers[k], canonical) == 0)
+        if (id->peers[k] && k != i && is_same_peer(id->peers[k], canonical))
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "%s: the address '%.200s' is there twice; each process needs its own",
                            where, canonical);
