@@ -125,8 +125,9 @@ static void test_faults(void) {
     static const char *const malformed[][2] = {
         {"garbage/data.bin?", "the reply is not HTTP"},
         {"line/data.bin", "the headers of the reply are too long, or memory is exhausted"},
-        {"headers/data.bin", "the headers of the reply are too long"},
-        {"trailers/data.bin", "the headers of the reply are longer than 1048576 bytes"}};
+        {"headers/data.bin", "the headers of the reply are longer than 262144 bytes"},
+        {"interim/data.bin", "the headers of the reply are longer than 262144 bytes"},
+        {"trailers/data.bin", "the headers of the reply are longer than 262144 bytes"}};
     for (size_t i = 0; i < COUNT(malformed); i++)
         CHECK(read_by(&o, NULL, malformed[i][0], BYTES, &b, &err) == QR_UNAVAILABLE &&
                   strstr(err.msg, malformed[i][1]),

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A web server for tests, on loopback: files of a folder, with ETag, Content-Length and ranges, and faults that stand in the path:
-/FAULT,FAULT.../name meets one of them at each request of that path, in turn, then none; a redirect, drip, garbage, line, headers or trailers that stands last
+/FAULT,FAULT.../name meets one of them at each request of that path, in turn, then none; a redirect, drip, garbage, line, headers, trailers or interim that stands last
 stays. A fault:
   500 503 429 404 403 401 ...  that status        reset     the connection breaks before a reply
   cut-N    N bytes, then the connection ends      slow      bytes that drip, one in 0.2 s
@@ -12,6 +12,7 @@ stays. A fault:
   whole    200 where a piece was asked for        other     206 with another piece
   garbage  bytes that are no HTTP                 line      a header of 1 MB
   headers  headers without an end                 trailers  so after the body
+  interim  100 Continue without an end
   unsaid   206 without Content-Range              changed   another file from now on
   stray    206 of another file, without ETag      half      200, the first half of it, without ETag
   to:PLACE a redirect there; %2F is /, and "here" is this server without its path's faults
@@ -23,8 +24,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 MET, LOG, CHANGED = {}, [], set()
-FAULTS = ("reset", "cut-", "slow", "drip", "endless", "silent", "huge", "chunk", "bare", "weak", "packed", "whole", "other", "unsaid", "changed", "stray", "half", "garbage", "line", "headers", "trailers", "to:", "none")
-STAY = ("to:", "drip", "garbage", "line", "headers", "trailers")
+FAULTS = ("reset", "cut-", "slow", "drip", "endless", "silent", "huge", "chunk", "bare", "weak", "packed", "whole", "other", "unsaid", "changed", "stray", "half", "garbage", "line", "headers", "trailers", "interim", "to:", "none")
+STAY = ("to:", "drip", "garbage", "line", "headers", "trailers", "interim")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -77,10 +78,12 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "reset":
             self.close_connection = True
             return
+        while fault == "interim":
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if fault in ("garbage", "line", "headers"):
             self.close_connection = True
             self.wfile.write(b"" if fault == "garbage" else b"HTTP/1.1 200 OK\r\n")
-            self.wfile.write(b"no HTTP\r\n\r\n" if fault == "garbage" else b"X: " + b"y" * (1 << 20) + b"\r\n")
+            self.wfile.write(b"no HTTP\r\n\r\n" if fault == "garbage" else b"X: " + b"y" * (1 << 20 if fault == "line" else 9) + b"\r\n")
             return self.flood(fault == "headers")
         if fault == "silent":
             time.sleep(60)

@@ -15,7 +15,9 @@ enum {
     STALL_S = 30,
     MAX_RETRY_AFTER_S = 60,
     MAX_LOCATION_BYTES = 8192,
-    MAX_HEADERS_BYTES = 1 << 20 /* of all replies to a request, which libcurl keeps */
+    /* Of all replies to a request, with trailers: libcurl keeps them. Less than its limit of 300 KB
+     * for those before the body, whose error does not name the headers. */
+    MAX_HEADERS_BYTES = 1 << 18
 };
 
 /* ---- replies ---- */
@@ -273,7 +275,8 @@ static enum qr_code send_curl(struct qr_web *self, const struct qr_web_request *
         curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
     }
     curl_slist_free_all(headers);
-    ret->status = (int)status;
+    /* After an interim (1xx) reply alone there is none. */
+    ret->status = rc == CURLE_OK || status >= 200 ? (int)status : 0;
     if (ret->too_long)
         return qr_fail(err, QR_DATA_LOSS, "the reply is longer than the limit of %zu bytes",
                        ret->has_length ? in.max : in.max_unsized);

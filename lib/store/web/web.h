@@ -3,7 +3,7 @@
  *
  * Usage     qr_web_curl; send for each request, then qr_web_reply_fini; close.
  * Limits    20 s to connect; 30 s below 8 KiB/s for a download, below 512 bytes/s for an upload;
- *           the size of the reply; 1 MiB of headers, trailers and interim replies. Redirects are
+ *           the size of the reply; 256 KiB of headers, trailers and interim replies. Redirects are
  *           not followed.
  * Retries   408, 429, 5xx and broken connections, with full jitter in [0, min(32 s, 2^n s)], at
  *           least the server's Retry-After, until the deadline since the last progress. Received
