@@ -267,9 +267,11 @@ static enum qr_code read_claim(struct qr_sweep_board *b, const char *name,
 }
 
 /* True when the object at a claim's name cannot be a claim: it is too long, a FIFO or a folder. Out
- * of memory, which has an errno, is a different error. */
-static bool is_invalid_claim(enum qr_code code, const struct qr_err *err) {
-    return code == QR_INVALID_ARGUMENT || (code == QR_RESOURCE_EXHAUSTED && !err->sys);
+ * of memory, which has an errno, is a different error, and so is a rejection by a bucket. */
+static bool is_invalid_claim(const struct qr_sweep_board *b, enum qr_code code,
+                             const struct qr_err *err) {
+    return (code == QR_INVALID_ARGUMENT && !qr_url_remote(b->url)) ||
+           (code == QR_RESOURCE_EXHAUSTED && !err->sys);
 }
 
 /* Removes an invalid claim; err has the reason. False: it cannot be removed. */
@@ -307,7 +309,7 @@ enum qr_code qr_sweep_board_claim(struct qr_sweep_board *b, size_t rung, size_t 
     struct qr_store_version version = {0};
     *ret_mine = false;
     enum qr_code code = read_claim(b, name, &c, &version, err);
-    if (is_invalid_claim(code, err)) {
+    if (is_invalid_claim(b, code, err)) {
         *ret_mine = !remove_invalid_claim(b, name, s, err);
         if (*ret_mine) return QR_OK;
     } else if (code != QR_OK) {

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "sweep/board.h"
+#include "sweep/board_impl.h"
 #include "sweep/row.h"
 #include "tests/t.h"
 
@@ -336,6 +336,45 @@ static void test_odd_claims(void) {
     clean_folder();
 }
 
+static unsigned n_removed;
+static enum qr_code rejecting_get(struct qr_store *s, const char *name, size_t max,
+                                  struct qr_buf *ret, struct qr_store_version *version,
+                                  struct qr_err *err) {
+    (void)s, (void)max, (void)ret, (void)version;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "gs://bucket/%s: download rejected (409)", name);
+}
+static enum qr_code rejecting_swap(struct qr_store *s, const char *name, struct qr_bytes content,
+                                   const struct qr_store_version *seen, struct qr_err *err) {
+    (void)s, (void)content, (void)seen;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "gs://bucket/%s: upload rejected (409)", name);
+}
+static enum qr_code count_remove(struct qr_store *s, const char *name, struct qr_err *err) {
+    (void)s, (void)name, (void)err;
+    n_removed++;
+    return QR_OK;
+}
+static void no_close(struct qr_store *s) { (void)s; }
+
+/* A bucket that rejects a read says nothing about the claim: it may be another worker's. */
+static void test_rejected_claim(void) {
+    static const struct qr_store_ops ops = {.get_version = rejecting_get,
+                                            .swap = rejecting_swap,
+                                            .remove = count_remove,
+                                            .close = no_close};
+    struct qr_store store = {&ops};
+    const struct qr_sweep_board_options opt = {.url = "gs://bucket/run",
+                                               .n_trials = 1,
+                                               .n_rungs = 1,
+                                               .lease_ns = QR_SECOND,
+                                               .clock = &clock_of_test};
+    struct qr_sweep_board *b = qr_sweep_board_over(&opt, &store, qr_xstrdup("run/sweep/"));
+    struct qr_err err = {0};
+    bool mine = true;
+    CHECK(qr_sweep_board_claim(b, 0, 0, &mine, &err) == QR_INVALID_ARGUMENT && !mine && !n_removed,
+          "%s", err.msg);
+    qr_sweep_board_close(b);
+}
+
 static void write_file(const char *name) {
     qr_auto(qr_free_p) char *path = qr_xasprintf("%s/%s", folder, name);
     struct qr_err err = {0};
@@ -541,6 +580,7 @@ int main(void) {
     test_claims();
     test_no_progress();
     test_odd_claims();
+    test_rejected_claim();
     test_delete();
     test_rows_on_board();
     test_foreign_rows();
