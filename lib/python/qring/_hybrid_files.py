@@ -16,7 +16,8 @@ import pickle
 import re
 import tarfile
 import time
-from pathlib import Path
+import zlib
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from ._library import Code, QringError
@@ -89,11 +90,30 @@ def write(path: Path, data: bytes) -> None:
 
 
 def unpack(data: bytes, folder: Path) -> None:
-    """Unpack a compressed archive that the caller or the job has made."""
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        # Versions of Python before the filters trust the archive.
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(folder)
+    """Unpack a compressed archive of files and folders that the caller or the job has made.
+
+    Raises
+    ------
+    QringError
+        The archive is damaged, or has other members, or paths that leave the folder.
+    """
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            members = archive.getmembers()
+            # Versions of Python before the filters trust the archive.
+            for member in members:
+                path = PurePosixPath(member.name)
+                if not (member.isreg() or member.isdir()):
+                    raise tarfile.TarError(f"{member.name!r} is neither a file nor a folder")
+                if path.is_absolute() or ".." in path.parts:
+                    raise tarfile.TarError(f"the path {member.name!r} leaves the folder")
+                member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
+            archive.extractall(folder, members)
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise QringError(
+            f"cannot unpack the archive: {error}; run the job again", Code.DATA_LOSS
+        ) from None
 
 
 def log_metric(name: str, value: float, step: int | None = None) -> None:

@@ -466,7 +466,9 @@ def _write_checkpoints(folder: Path, source: HybridJob[Any] | PathLike | None, l
         return
     job = source if isinstance(source, HybridJob) else _find(source, local)
     for name, path in job._saved().items():
-        (folder / name).write_bytes(job._backend.read(path) or b"")
+        # On a cluster the names come from the log of a pod.
+        target = folder / files.check_name(name, "a checkpoint")
+        target.write_bytes(job._backend.read(path) or b"")
 
 
 def _find(source: PathLike, options: HybridOptions | None) -> HybridJob[Any]:

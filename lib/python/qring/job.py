@@ -26,6 +26,8 @@ __all__ = ["Job", "JobLike", "ProgramError", "Result", "SweepResult", "run", "sw
 
 # An input by name: "data": "width", and x.width in an expression.
 _INPUT = re.compile(r'"data": "([^"]+)"|(?<![\w.])x\.([A-Za-z_]\w*)')
+# As in lib/job/job_spec.c.
+_NAME = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}\Z")
 _TOKEN = re.compile(r"([^.\[\]]+)|\[([^\[\]]+)\]")
 
 
@@ -290,6 +292,20 @@ def _train(command: Sequence[str], job: Job, bar: _progress.Bar) -> None:
     bar.end(failed=False)
 
 
+def _out_folder(job: Job, out: str | os.PathLike[str] | None) -> Path:
+    """Return the output folder; reject the name of a job as the program does, but before a write.
+
+    Samples are written before the program starts, and a name may be a path to another folder.
+    """
+    if not _NAME.match(job.name):
+        raise QringError(
+            f"cannot start {job.name!r}: it is not a valid job name; use 1 to 63 letters, digits, "
+            "'-', '_' or '.', beginning with a letter or digit",
+            Code.INVALID_ARGUMENT,
+        )
+    return Path(out) if out is not None else Path("out") / job.name
+
+
 def _workers(number: int) -> str:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
         raise ValueError(f"cannot start {number!r} workers: give an integer from 1 to 64")
@@ -395,7 +411,7 @@ def run(
     # Start no work, and write no file, without the program.
     _program.find()
     count = _workers(workers)
-    folder = Path(out) if out is not None else Path("out") / job.name
+    folder = _out_folder(job, out)
     with_data(job, data, validation_data, folder.absolute())
     if epochs is not None:
         job.set("train.epochs", epochs)
@@ -469,7 +485,7 @@ def sweep(
     job = _as_job(job)
     _program.find()
     count = _workers(workers)
-    folder = Path(out) if out is not None else Path("out") / job.name
+    folder = _out_folder(job, out)
     with_data(job, data, validation_data, folder.absolute())
     keys = {"keys": grid, "trials": trials, "metric": metric, "mode": mode, "seed": seed}
     for key, value in keys.items():

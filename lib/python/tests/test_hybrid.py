@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import pickle
@@ -9,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
 from pathlib import Path
@@ -255,6 +258,45 @@ def test_results_are_packed():
 
     with pytest.raises(qring.HybridJobError, match="cannot pack the results"):
         remove().result(SECONDS)
+
+
+def archive_of(name, kind=tarfile.REGTYPE, mode=0o644):
+    member = tarfile.TarInfo(name)
+    member.type, member.mode, member.size, member.linkname = kind, mode, 1, "/etc/passwd"
+    if kind != tarfile.REGTYPE:
+        member.size = 0
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w:gz") as archive:
+        archive.addfile(member, io.BytesIO(b"x"))
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("filters", [True, False])
+def test_archives_stay_in_their_folder(filters, tmp_path, monkeypatch):
+    if not filters:
+        # As in Python 3.9 to 3.11.3.
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    folder = tmp_path / "a" / "b"
+    outside = tmp_path / "outside"
+    for data in (
+        archive_of("../outside"),
+        archive_of("a/../../outside"),
+        archive_of("a", tarfile.SYMTYPE),
+        archive_of("a", tarfile.FIFOTYPE),
+        archive_of("a", tarfile.CHRTYPE),
+        archive_of("a")[:20],
+        b"x",
+    ):
+        with pytest.raises(qring.QringError, match="cannot unpack the archive") as caught:
+            _hybrid_files.unpack(data, folder)
+        assert caught.value.code == qring.Code.DATA_LOSS
+    # The filters of Python drop the leading "/".
+    with contextlib.suppress(qring.QringError):
+        _hybrid_files.unpack(archive_of(str(outside)), folder)
+    assert not outside.exists()
+    _hybrid_files.unpack(archive_of("sub/file", mode=0o6755), folder)
+    assert (folder / "sub" / "file").read_bytes() == b"x"
+    assert (folder / "sub" / "file").stat().st_mode & 0o6000 == 0
 
 
 # ---- checkpoints ----

@@ -216,6 +216,19 @@ def test_checkpoints_are_copied_by_name(fake, client, tmp_path):
     assert second._backend.names("code/checkpoints") == ["checkpoint"]
 
 
+def test_a_checkpoint_whose_name_is_a_path_is_rejected(fake, client, tmp_path):
+    job(client)(train)(2)
+    escaped = tmp_path / "escaped"
+    path = "out/checkpoints/" + "../" * 20 + str(escaped)[1:]
+    fake.pod(0, "\n".join(_hybrid_pod.records(path, b"x")), "Succeeded", 0)
+    before = fake.names()
+    keys = {"client": client, "namespace": "ml", "copy_checkpoints_from": "small"}
+    with pytest.raises(ValueError, match="as the name of a checkpoint"):
+        qring.hybrid_job("second", **keys)(train)(2)
+    assert not escaped.exists()
+    assert fake.names() == before
+
+
 def test_a_failure_has_its_traceback(fake, client, tmp_path):
     handle = job(client)(train)(2, fail=True)
     run(fake, tmp_path / "pod")

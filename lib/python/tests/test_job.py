@@ -427,6 +427,16 @@ def test_errors_of_the_program():
             qring.run(SMALL, workers=workers)
 
 
+def test_a_job_name_that_is_a_path_writes_nothing(tmp_path):
+    for name in ("../../evil", str(tmp_path / "evil"), "..", "", "a/b", "x" * 64):
+        for start in (qring.run, qring.sweep):
+            with pytest.raises(qring.QringError, match="not a valid job name") as caught:
+                start(qring.Job(SMALL, name=name), data=samples())
+            assert caught.value.code == qring.Code.INVALID_ARGUMENT
+    assert not list(tmp_path.iterdir())
+    assert not (tmp_path.parent.parent / "evil").exists()
+
+
 def test_a_missing_program_is_named(monkeypatch):
     monkeypatch.setenv("QRING", "/nowhere/qring")
     with pytest.raises(qring.QringError, match=r"/nowhere/qring.*no program"):
