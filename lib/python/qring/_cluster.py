@@ -182,6 +182,17 @@ class Cluster:
         what = f"read {kind} {name} in namespace {namespace}"
         return self._call(what, api, f"read_namespaced_{word}", name, namespace)
 
+    def find(self, namespace: str, kind: str, name: str, run: str) -> Any:
+        """Return an object of a run; None: there is none, or one of this name is not the run's."""
+        try:
+            found = self.read(namespace, kind, name)
+        except QringError as error:
+            if error.code != Code.NOT_FOUND:
+                raise
+            return None
+        labels = found.metadata.labels or {}
+        return found if _manifests.selector(run).items() <= labels.items() else None
+
     def patch(self, namespace: str, kind: str, name: str, body: Object) -> None:
         """Change the given fields of an object."""
         api, word = _KINDS[kind]

@@ -357,19 +357,35 @@ class Handle:
     def _fetch_data(self, folder: Path) -> dict[str, Any]:
         """Write the samples that came with the job; return the keys of a job that reads them."""
         keys = self.job.to_json()
+        secret = f"{self.name}-data"
         try:
-            data = self._cluster.read(self.namespace, "Secret", f"{self.name}-data").data
+            found = self._cluster.find(self.namespace, "Secret", secret, self.name)
         except QringError as error:
-            if error.code not in (Code.NOT_FOUND, Code.PERMISSION_DENIED):
+            if error.code != Code.PERMISSION_DENIED:
                 raise
             return keys
-        (folder / "data").mkdir(exist_ok=True)
-        for name, text in (data or {}).items():
-            (folder / "data" / Path(name).name).write_bytes(base64.b64decode(text))
+        data = found.data if found is not None else None
 
         def local(path: str) -> str:
             inside, name = os.path.split(path)
-            return str(folder / "data" / name) if inside == _manifests.DATA_FOLDER else path
+            sent = inside == _manifests.DATA_FOLDER and name not in ("", ".", "..")
+            if not sent or name not in (data or {}):
+                return path
+            try:
+                content = base64.b64decode(data[name], validate=True)
+            except ValueError as error:
+                raise QringError(
+                    f"cannot read {name} of Secret {secret} in namespace {self.namespace}: "
+                    f"{error}; submit the run again",
+                    Code.DATA_LOSS,
+                ) from None
+            target = folder / "data" / name
+            target.parent.mkdir(exist_ok=True)
+            # As the Secret, for its owner only.
+            with open(target, "wb", opener=lambda at, flags: os.open(at, flags, 0o600)) as file:
+                os.fchmod(file.fileno(), 0o600)
+                file.write(content)
+            return str(target)
 
         map_files(keys, local)
         return keys

@@ -553,6 +553,38 @@ def test_other_last_lines(fake, client, line):
     assert result.metrics == ({"loss": -0.0015} if "loss" in line else {})
 
 
+def test_a_secret_of_another_owner_is_not_copied(fake, client, tmp_path):
+    handle = submit(client)
+    fake.pod(0, log=DONE, code=0)
+    fake.condition("Complete")
+    data = {"password": "eA==", "..": "eA==", "../../up": "eA=="}
+    secret = {"kind": "Secret", "metadata": {"name": "small-data", "labels": {}}, "data": data}
+    fake.objects["/api/v1/namespaces/ml/secrets/small-data"] = secret
+    assert handle.result(out="a").digest == DIGEST
+    assert not Path("a/data").exists()
+    assert not (tmp_path.parent / "up").exists()
+
+
+def test_only_the_files_of_the_job_are_copied_from_its_secret(fake, client):
+    handle = submit(client, data=(np.ones((4, 2)), np.ones(4)))
+    fake.pod(0, log=DONE, code=0)
+    fake.condition("Complete")
+    secret = fake.of("secrets", "small-data")
+    (name,) = secret["data"]
+    secret["data"].update({"other": "eA==", "..": "eA=="})
+    result = handle.result()
+    (found,) = (result.out / "data").iterdir()
+    assert found.name == name
+    assert found.stat().st_mode & 0o777 == 0o600
+    secret["data"][name] = "?"
+    with pytest.raises(qring.QringError, match=f"cannot read {name} of Secret small-data") as error:
+        handle.result(out="b")
+    assert error.value.code == qring.Code.DATA_LOSS
+    url = fake.of("configmaps")["data"]
+    url["job.json"] = url["job.json"].replace(f"/data/{name}", "/data/..")
+    assert handle.result(out="c").job.to_json()["data"]["url"] == "/data/.."
+
+
 def test_result_of_deleted_pods(fake, client):
     handle = submit(client)
     fake.condition("Complete")
