@@ -7,7 +7,7 @@ import importlib
 import json
 import re
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 from . import _manifests
 from ._library import Code, QringError
@@ -210,6 +210,24 @@ class Cluster:
         except QringError as error:
             if error.code != Code.NOT_FOUND:
                 raise
+
+    def delete_run(self, namespace: str, run: str, objects: Iterable[tuple[str, str]]) -> None:
+        """Delete objects of a run, by kind and name; objects of others of these names stay.
+
+        Raises
+        ------
+        QringError
+            The first error, after an attempt for each object.
+        """
+        failure: QringError | None = None
+        for kind, name in objects:
+            try:
+                if self.find(namespace, kind, name, run) is not None:
+                    self.delete(namespace, kind, name)
+            except QringError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def pods(self, namespace: str, name: str) -> list[Any]:
         """Return the pods of a Job, oldest first."""

@@ -184,15 +184,21 @@ class Remote:
 
     def delete(self) -> None:
         """Delete all objects; files in a claim stay."""
-        self._cluster.delete(self._namespace, "Job", self.name)
-        self._cluster.delete(self._namespace, "NetworkPolicy", self.name)
-        for i in range(_MAX_PARTS):
-            self._cluster.delete(self._namespace, "Secret", f"{self.name}-code-{i}")
+        parts = [("Secret", f"{self.name}-code-{i}") for i in range(_MAX_PARTS)]
+        objects = [("Job", self.name), ("NetworkPolicy", self.name), *parts]
+        self._cluster.delete_run(self._namespace, self.name, objects)
 
     # ---- state ----
 
     def _job(self) -> Any:
-        return self._cluster.read(self._namespace, "Job", self.name)
+        found = self._cluster.find(self._namespace, "Job", self.name, self.name)
+        if found is None:
+            raise QringError(
+                f"cannot find Job {self.name} of qring in namespace {self._namespace}: it was "
+                "deleted; start the function again",
+                Code.NOT_FOUND,
+            )
+        return found
 
     def _pods(self) -> list[Any]:
         return self._cluster.pods(self._namespace, self.name)

@@ -183,13 +183,8 @@ class Handle:
         replicas : int
             New number of workers.
         """
-        servers = 0
-        try:
-            ring = self._cluster.read(self.namespace, "Job", f"{self.name}-ps")
-            servers = int(ring.spec.completions)
-        except QringError as error:
-            if error.code != Code.NOT_FOUND:
-                raise
+        ring = self._cluster.find(self.namespace, "Job", f"{self.name}-ps", self.name)
+        servers = int(ring.spec.completions) if ring is not None else 0
         _manifests.check_members(replicas, servers)
         # The ConfigMap first: a new pod reads the number there.
         number = {"data": {"replicas": str(replicas)}}
@@ -409,27 +404,18 @@ class Handle:
 
     def delete(self) -> None:
         """Delete all objects of the run; files in a bucket or claim stay."""
-        for kind, suffix in (
-            ("Job", ""),
-            ("Job", "-ps"),
-            ("Service", ""),
-            ("PodDisruptionBudget", ""),
-            ("NetworkPolicy", ""),
-            ("ConfigMap", ""),
-            ("Secret", "-data"),
-            ("Secret", "-tls"),
-            ("ServiceAccount", ""),
-        ):
-            name = self.name + suffix
-            try:
-                labels = self._cluster.read(self.namespace, kind, name).metadata.labels or {}
-            except QringError as error:
-                if error.code != Code.NOT_FOUND:
-                    raise
-                continue
-            # A Secret or ServiceAccount of the user's own may have this name too.
-            if labels.get("app.kubernetes.io/instance") == self.name:
-                self._cluster.delete(self.namespace, kind, name)
+        names = {
+            "Job": ("", "-ps"),
+            "Service": ("",),
+            "PodDisruptionBudget": ("",),
+            "NetworkPolicy": ("",),
+            "ConfigMap": ("",),
+            "Secret": ("-data", "-tls"),
+            "ServiceAccount": ("",),
+        }
+        # A Secret or ServiceAccount of the user's own may have such a name too.
+        objects = ((kind, self.name + end) for kind, ends in names.items() for end in ends)
+        self._cluster.delete_run(self.namespace, self.name, objects)
 
 
 class LocalHandle:

@@ -7,6 +7,7 @@ as the pod's log.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import signal
@@ -163,6 +164,27 @@ def test_large_input_travels_in_several_secrets(fake, client, tmp_path):
     with pytest.raises(ValueError, match="8 Secrets hold 8000000; upload"):
         read()
     assert fake.names() == []
+
+
+def foreign(kind, name):
+    spec = {"podSelector": {}} if kind == "NetworkPolicy" else {"template": {}}
+    return {"kind": kind, "metadata": {"name": name, "labels": {"app": "other"}}, "spec": spec}
+
+
+def test_delete_leaves_objects_of_others(fake, client):
+    handle = job(client)(train)(1)
+    fake.objects["/api/v1/namespaces/ml/secrets/small-code-5"] = foreign("Secret", "small-code-5")
+    handle.delete()
+    assert fake.names() == ["secrets/small-code-5"]
+    handle = job(client)(train)(1)
+    for path in [path for path in fake.objects if path.endswith("/small")]:
+        kind = "Job" if "/jobs/" in path else "NetworkPolicy"
+        fake.objects[path] = foreign(kind, "small")
+    for call in (handle.delete, handle.resume, handle.cancel):
+        with contextlib.suppress(qring.QringError):
+            call()
+    assert fake.names() == ["jobs/small", "networkpolicies/small", "secrets/small-code-5"]
+    assert fake.of("jobs") == foreign("Job", "small")
 
 
 # ---- what comes back ----

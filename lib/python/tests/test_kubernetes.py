@@ -422,6 +422,15 @@ def test_scale_counts_parameter_servers(fake, client):
         handle.scale(63)
 
 
+def test_scale_does_not_count_a_job_of_another_owner(fake, client):
+    handle = submit(client, pod_disruption_budget=False)
+    spec = {"completions": 62, "template": {}}
+    other = {"kind": "Job", "metadata": {"name": "small-ps", "labels": {}}, "spec": spec}
+    fake.objects["/apis/batch/v1/namespaces/ml/jobs/small-ps"] = other
+    handle.scale(3)
+    assert fake.of("jobs")["spec"]["completions"] == 3
+
+
 def test_logs_and_metrics(fake, client):
     handle = submit(client)
     assert handle.metrics() == {}
@@ -634,6 +643,15 @@ def test_delete_removes_all_but_the_users_own(fake, client):
     paths = [path for method, path, _ in fake.calls if method == "DELETE"]
     assert "propagationPolicy=Background" in paths[0]
     handle.delete()
+
+
+def test_delete_goes_on_after_a_refused_object(fake, client):
+    handle = submit(client)
+    fake.refused.append(("(GET|DELETE) .*/poddisruptionbudgets", 403))
+    with pytest.raises(qring.QringError, match="PodDisruptionBudget small") as error:
+        handle.delete()
+    assert error.value.code == qring.Code.PERMISSION_DENIED
+    assert fake.names() == ["poddisruptionbudgets/small"]
 
 
 def test_attach_takes_runs_only(fake, client):
