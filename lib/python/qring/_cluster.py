@@ -142,15 +142,15 @@ class Cluster:
                 raise QringError(f"cannot {what}: {error}", Code.UNAVAILABLE) from None
             raise
 
-    def create(self, namespace: str, body: Object) -> None:
-        """Create an object from its manifest."""
+    def create(self, namespace: str, body: Object) -> Any:
+        """Create an object from its manifest; return its UID."""
         kind, name = body["kind"], body["metadata"]["name"]
         api, word = _KINDS[kind]
         what = f"create {kind} {name} in namespace {namespace}"
-        self._call(what, api, f"create_namespaced_{word}", namespace, body)
+        return self._call(what, api, f"create_namespaced_{word}", namespace, body).metadata.uid
 
-    def create_all(self, namespace: str, bodies: Sequence[Object]) -> None:
-        """Create objects; after an error, delete those before it.
+    def create_all(self, namespace: str, bodies: Sequence[Object]) -> Any:
+        """Create objects, and return the UID of the last; after an error, delete those before it.
 
         Raises
         ------
@@ -160,8 +160,9 @@ class Cluster:
         created: list[Object] = []
         try:
             for body in bodies:
-                self.create(namespace, body)
+                uid = self.create(namespace, body)
                 created.append(body)
+            return uid
         except BaseException as error:
             for body in reversed(created):
                 # The first error is the one to report.
@@ -182,6 +183,25 @@ class Cluster:
         what = f"read {kind} {name} in namespace {namespace}"
         return self._call(what, api, f"read_namespaced_{word}", name, namespace)
 
+    def job(self, namespace: str, run: str, uid: str | None) -> Any:
+        """Return the Job of a run, which has this UID; None: any.
+
+        Raises
+        ------
+        QringError
+            Another run of this name has replaced it.
+        """
+        return self._same(self.read(namespace, "Job", run), namespace, run, uid)
+
+    def _same(self, job: Any, namespace: str, run: str, uid: str | None) -> Any:
+        if uid not in (None, job.metadata.uid):
+            raise QringError(
+                f"cannot follow run {run}: it was replaced by another run of this name; call "
+                f"qring.attach({run!r}, {namespace!r})",
+                Code.FAILED_PRECONDITION,
+            )
+        return job
+
     def find(self, namespace: str, kind: str, name: str, run: str) -> Any:
         """Return an object of a run; None: there is none, or one of this name is not the run's."""
         try:
@@ -199,42 +219,63 @@ class Cluster:
         what = f"change {kind} {name} in namespace {namespace}"
         self._call(what, api, f"patch_namespaced_{word}", name, namespace, body)
 
-    def delete(self, namespace: str, kind: str, name: str) -> None:
-        """Delete an object; one that does not exist is no error."""
+    def delete(self, namespace: str, kind: str, name: str, uid: str | None = None) -> None:
+        """Delete an object, with this UID if one is given; one that is gone is no error."""
         api, word = _KINDS[kind]
         what = f"delete {kind} {name} in namespace {namespace}"
         # The default of a Job orphans its pods.
-        keys = {"propagation_policy": "Background"}
+        keys: Object = {"propagation_policy": "Background"}
+        gone = [Code.NOT_FOUND]
+        if uid is not None:
+            keys["body"] = {"preconditions": {"uid": uid}}
+            # The status for another UID.
+            gone.append(Code.ALREADY_EXISTS)
         try:
             self._call(what, api, f"delete_namespaced_{word}", name, namespace, **keys)
         except QringError as error:
-            if error.code != Code.NOT_FOUND:
+            if error.code not in gone:
                 raise
 
-    def delete_run(self, namespace: str, run: str, objects: Iterable[tuple[str, str]]) -> None:
+    def delete_run(
+        self, namespace: str, run: str, uid: str | None, objects: Iterable[tuple[str, str]]
+    ) -> None:
         """Delete objects of a run, by kind and name; objects of others of these names stay.
 
         Raises
         ------
         QringError
-            The first error, after an attempt for each object.
+            Another run has replaced the one with this UID; or the first error, after an attempt
+            for each object.
         """
+        job = self.find(namespace, "Job", run, run)
+        if job is not None:
+            self._same(job, namespace, run, uid)
         failure: QringError | None = None
         for kind, name in objects:
             try:
-                if self.find(namespace, kind, name, run) is not None:
-                    self.delete(namespace, kind, name)
+                found = self.find(namespace, kind, name, run)
+                if found is not None:
+                    own = uid if (kind, name) == ("Job", run) else None
+                    self.delete(namespace, kind, name, own or found.metadata.uid)
             except QringError as error:
                 failure = failure or error
         if failure is not None:
             raise failure
 
-    def pods(self, namespace: str, name: str) -> list[Any]:
-        """Return the pods of a Job, oldest first."""
+    def pods(self, namespace: str, name: str, uid: str | None) -> list[Any]:
+        """Return the pods of the Job with this UID, oldest first.
+
+        Pods of a deleted Job of the same name may still terminate.
+        """
         keys = {"label_selector": f"batch.kubernetes.io/job-name={name}"}
         what = f"list the pods of {name} in namespace {namespace}"
         found = self._call(what, "CoreV1Api", "list_namespaced_pod", namespace, **keys).items
-        return sorted(found, key=lambda pod: str(pod.metadata.creation_timestamp))
+        own = (
+            pod
+            for pod in found
+            if any(owner.uid == uid for owner in pod.metadata.owner_references or ())
+        )
+        return sorted(own, key=lambda pod: str(pod.metadata.creation_timestamp))
 
     def log(
         self,

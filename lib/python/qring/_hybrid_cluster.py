@@ -140,15 +140,23 @@ class Remote:
         Its namespace.
     folder : Path, optional
         Local folder with ``code`` and ``input``, before the start.
+    uid : str, optional
+        UID of the Job, after the start.
     """
 
     def __init__(
-        self, name: str, cluster: Cluster, namespace: str, folder: Path | None = None
+        self,
+        name: str,
+        cluster: Cluster,
+        namespace: str,
+        folder: Path | None = None,
+        uid: str | None = None,
     ) -> None:
         self.name = name
         self.folder = folder or Path(name)
         self._cluster = cluster
         self._namespace = namespace
+        self._uid = uid
         self._code: dict[str, bytes] | None = None
         self._ended: tuple[str, Files] | None = None
 
@@ -160,7 +168,7 @@ class Remote:
             self._start_again()
             return
         bodies = manifests(self.name, options, _split(pack(self.folder)))
-        self._cluster.create_all(self._namespace, bodies)
+        self._uid = self._cluster.create_all(self._namespace, bodies)
 
     def _start_again(self) -> None:
         state = self.state()
@@ -174,8 +182,8 @@ class Remote:
             self._cluster.patch(self._namespace, "Job", self.name, {"spec": {"suspend": False}})
             return
         body = json.loads(self._secret(0)["job.json"])
-        self._cluster.delete(self._namespace, "Job", self.name)
-        self._cluster.create(self._namespace, body)
+        self._cluster.delete(self._namespace, "Job", self.name, self._uid)
+        self._uid = self._cluster.create(self._namespace, body)
 
     def cancel(self) -> None:
         """Suspend the Job: its pod is deleted, with its log."""
@@ -186,22 +194,15 @@ class Remote:
         """Delete all objects; files in a claim stay."""
         parts = [("Secret", f"{self.name}-code-{i}") for i in range(_MAX_PARTS)]
         objects = [("Job", self.name), ("NetworkPolicy", self.name), *parts]
-        self._cluster.delete_run(self._namespace, self.name, objects)
+        self._cluster.delete_run(self._namespace, self.name, self._uid, objects)
 
     # ---- state ----
 
     def _job(self) -> Any:
-        found = self._cluster.find(self._namespace, "Job", self.name, self.name)
-        if found is None:
-            raise QringError(
-                f"cannot find Job {self.name} of qring in namespace {self._namespace}: it was "
-                "deleted; start the function again",
-                Code.NOT_FOUND,
-            )
-        return found
+        return self._cluster.job(self._namespace, self.name, self._uid)
 
     def _pods(self) -> list[Any]:
-        return self._cluster.pods(self._namespace, self.name)
+        return self._cluster.pods(self._namespace, self.name, self._uid)
 
     def state(self) -> str:
         """Return the state, as of :meth:`qring.HybridJob.state`."""

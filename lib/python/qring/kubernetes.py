@@ -62,19 +62,24 @@ class Handle:
         Of all objects of the run.
     """
 
-    def __init__(self, name: str, namespace: str, cluster: Cluster) -> None:
+    def __init__(self, name: str, namespace: str, cluster: Cluster, uid: str | None = None) -> None:
         self.name = name
         self.namespace = namespace
         self._cluster = cluster
+        # Of the Job; None until it is read.
+        self._uid = uid
 
     def __repr__(self) -> str:
         return f"Handle({self.name!r}, namespace={self.namespace!r})"
 
     def _job(self) -> Any:
-        return self._cluster.read(self.namespace, "Job", self.name)
+        job = self._cluster.job(self.namespace, self.name, self._uid)
+        self._uid = job.metadata.uid
+        return job
 
     def _pods(self) -> list[Any]:
-        return self._cluster.pods(self.namespace, self.name)
+        uid = self._uid or self._job().metadata.uid
+        return self._cluster.pods(self.namespace, self.name, uid)
 
     def state(self) -> str:
         """Return the state of the run.
@@ -183,6 +188,7 @@ class Handle:
         replicas : int
             New number of workers.
         """
+        self._job()  # not one that has replaced it
         ring = self._cluster.find(self.namespace, "Job", f"{self.name}-ps", self.name)
         servers = int(ring.spec.completions) if ring is not None else 0
         _manifests.check_members(replicas, servers)
@@ -415,7 +421,7 @@ class Handle:
         }
         # A Secret or ServiceAccount of the user's own may have such a name too.
         objects = ((kind, self.name + end) for kind, ends in names.items() for end in ends)
-        self._cluster.delete_run(self.namespace, self.name, objects)
+        self._cluster.delete_run(self.namespace, self.name, self._uid, objects)
 
 
 class LocalHandle:
@@ -630,8 +636,7 @@ def submit(
     bodies = _manifests.objects(name, chosen, text, certificate, per_index)
     if files:
         bodies.insert(0, _manifests.secret(f"{name}-data", name, "Opaque", files))
-    cluster.create_all(namespace, bodies)
-    return Handle(name, namespace, cluster)
+    return Handle(name, namespace, cluster, cluster.create_all(namespace, bodies))
 
 
 def attach(
@@ -678,5 +683,6 @@ def attach(
     if labels.get("app.kubernetes.io/component") == _hybrid_cluster.COMPONENT:
         from .hybrid import HybridJob
 
-        return HybridJob(name, _hybrid_cluster.Remote(name, cluster, handle.namespace))
+        remote = _hybrid_cluster.Remote(name, cluster, handle.namespace, uid=handle._uid)
+        return HybridJob(name, remote)
     return handle

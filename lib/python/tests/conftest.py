@@ -5,6 +5,7 @@ It is asked by the real client, so that methods, paths and bodies are real too.
 
 from __future__ import annotations
 
+import copy
 import http.server
 import json
 import re
@@ -42,10 +43,13 @@ class _Api(http.server.BaseHTTPRequestHandler):
             at = f"{path}/{body['metadata']['name']}"
             if at in fake.objects:
                 return self._refuse(409, f"{body['metadata']['name']} already exists")
-            fake.objects[at] = body
+            body = copy.deepcopy(body)
+            body["metadata"]["uid"] = f"uid-{len(fake.calls)}"
+            if "dryRun=All" not in self.path:
+                fake.objects[at] = body
             return self._reply(201, body)
         if path.endswith("/pods"):
-            return self._reply(200, {"kind": "PodList", "items": fake.pods})
+            return self._reply(200, {"kind": "PodList", "items": self._pods()})
         if path not in fake.objects:
             return self._refuse(404, f"{path} not found")
         if self.command == "PATCH":
@@ -53,8 +57,24 @@ class _Api(http.server.BaseHTTPRequestHandler):
             assert "merge-patch+json" in self.headers["Content-Type"]
             _merge(fake.objects[path], body)
         if self.command == "DELETE":
+            wanted = ((body or {}).get("preconditions") or {}).get("uid")
+            if wanted not in (None, fake.objects[path]["metadata"].get("uid")):
+                return self._refuse(409, "the UID in the precondition is another one")
             return self._reply(200, fake.objects.pop(path))
         return self._reply(200, fake.objects[path])
+
+    def _pods(self):
+        """Pods without an owner are those of the Job that the request names."""
+        fake = self.server.fake
+        query = urllib.parse.parse_qs(self.path.partition("?")[2])
+        name = query["labelSelector"][0].partition("=")[2]
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name}
+        job = fake.of("jobs", name)
+        owner["uid"] = job["metadata"].get("uid", "none") if job else "none"
+        return [
+            {**pod, "metadata": {"ownerReferences": [owner], **pod["metadata"]}}
+            for pod in fake.pods
+        ]
 
     do_GET = do_POST = do_PATCH = do_DELETE = _handle
 

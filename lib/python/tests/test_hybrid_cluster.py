@@ -187,6 +187,22 @@ def test_delete_leaves_objects_of_others(fake, client):
     assert fake.of("jobs") == foreign("Job", "small")
 
 
+def test_a_job_that_replaced_this_one_is_not_followed(fake, client):
+    first = job(client)(train)(1)
+    fake.condition("Failed")
+    first.resume()
+    assert first.state() == "pending"
+    first.delete()
+    second = job(client)(train)(1)
+    before = fake.names()
+    for call in (first.state, first.cancel, first.resume, first.delete):
+        with pytest.raises(qring.QringError, match="cannot follow run small") as caught:
+            call()
+        assert caught.value.code == qring.Code.FAILED_PRECONDITION
+    assert fake.names() == before
+    assert second.state() == "pending"
+
+
 # ---- what comes back ----
 
 

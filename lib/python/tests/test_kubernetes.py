@@ -594,6 +594,58 @@ def test_only_the_files_of_the_job_are_copied_from_its_secret(fake, client):
     assert handle.result(out="c").job.to_json()["data"]["url"] == "/data/.."
 
 
+def test_pods_of_an_earlier_job_do_not_count(fake, client):
+    submit(client).delete()
+    handle = submit(client)
+    old = {"apiVersion": "batch/v1", "kind": "Job", "name": "small", "uid": "old"}
+    fake.pod(0, log=DONE.replace(DIGEST, "0" * 32), phase="Succeeded", code=0)
+    fake.pods[0]["metadata"]["ownerReferences"] = [old]
+    fake.pod(0, log=DONE, phase="Succeeded", code=0)
+    fake.condition("Complete")
+    assert handle.result().digest == DIGEST
+    assert [pod["name"] for pod in handle.pods()] == ["small-0-1"]
+    fake.pods.clear()
+    fake.pod(0, code=2, message="old failure")
+    fake.pods[0]["metadata"]["ownerReferences"] = [old]
+    fake.pod(0, code=4, message="new failure")
+    fake.condition("Failed")
+    with pytest.raises(qring.ProgramError, match="^new failure$"):
+        handle.result()
+
+
+def test_a_handle_does_not_follow_a_run_that_replaced_its_own(fake, client):
+    first = submit(client)
+    again = qring.attach("small", "ml", client=client)
+    first.delete()
+    first.delete()
+    second = submit(client)
+    before = fake.names()
+    fake.condition("Complete")
+    fake.pod(0, log=DONE, code=0)
+    for handle in (first, again):
+        for call in (handle.state, handle.result, handle.delete, lambda h=handle: h.scale(3)):
+            with pytest.raises(qring.QringError, match=r"cannot follow run small: .*attach\(") as e:
+                call()
+            assert e.value.code == qring.Code.FAILED_PRECONDITION
+    assert fake.names() == before
+    assert second.result().digest == DIGEST
+    second.delete()
+    assert fake.names() == []
+
+
+def test_delete_names_the_object_that_was_read(fake, client):
+    submit(client).delete()
+    bodies = [body for method, _, body in fake.calls if method == "DELETE"]
+    assert all(body["preconditions"]["uid"].startswith("uid-") for body in bodies)
+    handle = submit(client)
+    # Replaced between the read and the deletion.
+    job = fake.of("jobs")
+    find = handle._cluster.find
+    handle._cluster.find = lambda *names: [find(*names), job["metadata"].update(uid="new")][0]
+    handle.delete()
+    assert fake.names() == ["jobs/small"]
+
+
 def test_result_of_deleted_pods(fake, client):
     handle = submit(client)
     fake.condition("Complete")
