@@ -7,7 +7,7 @@ import importlib
 import json
 import re
 from pathlib import Path
-from typing import Any, Iterable, Sequence
+from typing import Any, Callable, Iterable, Sequence, cast
 
 from . import _manifests
 from ._library import Code, QringError
@@ -24,6 +24,9 @@ _CODES = {
 
 # To connect, and between two pieces of a reply.
 REQUEST_SECONDS = (10.0, 60.0)
+
+# What the client and this file raise for a reply that is no such object.
+_MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 # Kinds by the API class of the client, and the word in its methods.
 _KINDS = {
@@ -42,8 +45,24 @@ def message(line: str) -> str:
     try:
         entry = json.loads(line)
         return f"{entry['severity'][:1]} {entry['message']}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return line
+
+
+def _object(reply: Any) -> Any:
+    """Return an object that has metadata."""
+    reply.metadata.labels  # noqa: B018
+    return reply
+
+
+def _job(reply: Any) -> Any:
+    """Return a Job that has a pod."""
+    reply.spec.template.spec.containers[0]  # noqa: B018
+    return _object(reply)
+
+
+def _text(reply: Any) -> str:
+    return str(reply.data.decode("utf-8", "replace"))
 
 
 def exit_of(pod: Any) -> tuple[int, str] | None:
@@ -122,15 +141,24 @@ class Cluster:
                 Code.UNAVAILABLE,
             ) from None
 
-    def _call(self, what: str, api: str, method: str, *arguments: Any, **keys: Any) -> Any:
+    def _call(
+        self,
+        what: str,
+        api: str,
+        method: str,
+        *arguments: Any,
+        use: Callable[[Any], Any] = lambda reply: reply,
+        **keys: Any,
+    ) -> Any:
+        """Call a method of the client; return what `use` makes of the reply."""
         function = getattr(getattr(self._module, api)(self._client), method)
         try:
-            return function(*arguments, _request_timeout=REQUEST_SECONDS, **keys)
+            return use(function(*arguments, _request_timeout=REQUEST_SECONDS, **keys))
         except self._module.ApiException as error:
             reason = error.reason
             try:
                 reason = json.loads(error.body)["message"]
-            except (TypeError, ValueError, KeyError):
+            except _MALFORMED:
                 pass
             code = _CODES.get(error.status, Code.UNAVAILABLE)
             raise QringError(f"cannot {what}: {reason}", code) from None
@@ -140,6 +168,13 @@ class Cluster:
             # urllib3's errors, without an import of its names.
             if type(error).__module__.partition(".")[0] == "urllib3":
                 raise QringError(f"cannot {what}: {error}", Code.UNAVAILABLE) from None
+            if isinstance(error, _MALFORMED):
+                reason = " ".join(str(error).split())[:200]
+                raise QringError(
+                    f"cannot {what}: the reply of the API server is malformed; check the address "
+                    f"of the server, and proxies before it ({reason})",
+                    Code.UNAVAILABLE,
+                ) from None
             raise
 
     def create(self, namespace: str, body: Object) -> Any:
@@ -147,7 +182,8 @@ class Cluster:
         kind, name = body["kind"], body["metadata"]["name"]
         api, word = _KINDS[kind]
         what = f"create {kind} {name} in namespace {namespace}"
-        return self._call(what, api, f"create_namespaced_{word}", namespace, body).metadata.uid
+        method = f"create_namespaced_{word}"
+        return self._call(what, api, method, namespace, body, use=lambda new: new.metadata.uid)
 
     def create_all(self, namespace: str, bodies: Sequence[Object]) -> Any:
         """Create objects, and return the UID of the last; after an error, delete those before it.
@@ -181,7 +217,8 @@ class Cluster:
         """Return an object as the client has it."""
         api, word = _KINDS[kind]
         what = f"read {kind} {name} in namespace {namespace}"
-        return self._call(what, api, f"read_namespaced_{word}", name, namespace)
+        use = _job if kind == "Job" else _object
+        return self._call(what, api, f"read_namespaced_{word}", name, namespace, use=use)
 
     def job(self, namespace: str, run: str, uid: str | None) -> Any:
         """Return the Job of a run, which has this UID; None: any.
@@ -269,13 +306,16 @@ class Cluster:
         """
         keys = {"label_selector": f"batch.kubernetes.io/job-name={name}"}
         what = f"list the pods of {name} in namespace {namespace}"
-        found = self._call(what, "CoreV1Api", "list_namespaced_pod", namespace, **keys).items
-        own = (
-            pod
-            for pod in found
-            if any(owner.uid == uid for owner in pod.metadata.owner_references or ())
-        )
-        return sorted(own, key=lambda pod: str(pod.metadata.creation_timestamp))
+
+        def own(reply: Any) -> list[Any]:
+            return [
+                pod
+                for pod in reply.items
+                if any(owner.uid == uid for owner in pod.metadata.owner_references or ())
+            ]
+
+        found = self._call(what, "CoreV1Api", "list_namespaced_pod", namespace, use=own, **keys)
+        return sorted(found, key=lambda pod: str(pod.metadata.creation_timestamp))
 
     def log(
         self,
@@ -290,8 +330,8 @@ class Cluster:
             keys["tail_lines"] = lines
         what = f"read the log of pod {pod} in namespace {namespace}"
         # Without _preload_content the client would change a log of one JSON line.
-        reply = self._call(what, "CoreV1Api", "read_namespaced_pod_log", pod, namespace, **keys)
-        return str(reply.data.decode("utf-8", "replace"))
+        method = "read_namespaced_pod_log"
+        return str(self._call(what, "CoreV1Api", method, pod, namespace, use=_text, **keys))
 
     def metrics(self, namespace: str, pod: str) -> str:
         """Return the metrics of a pod, as Prometheus reads them."""
@@ -303,10 +343,15 @@ class Cluster:
             namespace,
             "metrics",
             _preload_content=False,
+            use=_text,
         )
-        return str(reply.data.decode("utf-8", "replace"))
+        return str(reply)
 
     def version(self) -> tuple[int, int]:
         """Return the version of Kubernetes."""
-        info = self._call("read the cluster's version", "VersionApi", "get_code")
-        return int(info.major), int(re.sub(r"\D.*", "", info.minor))
+
+        def numbers(info: Any) -> tuple[int, int]:
+            return int(info.major), int(re.sub(r"\D.*", "", info.minor))
+
+        found = self._call("read the cluster's version", "VersionApi", "get_code", use=numbers)
+        return cast("tuple[int, int]", found)

@@ -12,6 +12,7 @@ import json
 import math
 import secrets
 import tarfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -268,15 +269,23 @@ class Remote:
     def _sent(self) -> dict[str, bytes]:
         """Return the files of the folder ``code``, as they were sent."""
         if self._code is None:
-            volumes = self._job().spec.template.spec.volumes
-            count = next(len(item.projected.sources) for item in volumes if item.name == "parts")
-            data = b"".join(self._secret(i)["part"] for i in range(count))
-            self._code = {}
-            with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-                for member in archive:
-                    file = archive.extractfile(member) if member.isfile() else None
-                    if file is not None and member.name.startswith("code/"):
-                        self._code[member.name] = file.read()
+            volumes = self._job().spec.template.spec.volumes or ()
+            code: dict[str, bytes] = {}
+            try:
+                parts = [len(item.projected.sources) for item in volumes if item.name == "parts"]
+                data = b"".join(self._secret(i)["part"] for i in range(parts[0]))
+                with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+                    for member in archive:
+                        file = archive.extractfile(member) if member.isfile() else None
+                        if file is not None and member.name.startswith("code/"):
+                            code[member.name] = file.read()
+            except (tarfile.TarError, ValueError, LookupError, EOFError, zlib.error) as error:
+                raise QringError(
+                    f"cannot read what was sent to {self.name}: its Secrets are malformed "
+                    f"({error}); start the function again",
+                    Code.DATA_LOSS,
+                ) from None
+            self._code = code
         return self._code
 
     def read(self, path: str) -> bytes | None:

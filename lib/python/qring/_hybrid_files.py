@@ -158,16 +158,20 @@ def metric_rows(data: bytes) -> list[tuple[bool, dict[str, Any]]]:
     for line in data.split(b"\n"):
         try:
             entry = json.loads(line)
-            name, step = entry["name"], entry["step"]
-        except (ValueError, KeyError, TypeError):
+            name, step, at = entry["name"], entry["step"], entry["time"]
+            value = entry["value"]
+            valid = isinstance(name, str) and all(map(math.isfinite, (at, value)))
+            if not valid or not (step is None or (isinstance(step, int) and 0 <= step < 2**63)):
+                continue
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue  # the last line of a process that was killed, or is writing
         if step is None:
             step = counts.get(name, 0)
         counts[name] = counts.get(name, 0) + 1
         evaluated = name.startswith("val_")
         row = rows.setdefault((evaluated, step), {"step": step})
-        row["time"] = entry["time"]
-        row[name.removeprefix("val_")] = entry["value"]
+        row["time"] = at
+        row[name.removeprefix("val_")] = value
     return [(key[0], rows[key]) for key in sorted(rows)]
 
 

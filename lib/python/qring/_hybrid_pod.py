@@ -65,8 +65,11 @@ class Files:
             try:
                 entry = json.loads(line[1:])
                 path, at, size = entry["path"], entry["at"], entry["size"]
-                data = zlib.decompress(base64.b64decode(entry["data"])) if "data" in entry else None
-            except (ValueError, KeyError, TypeError, zlib.error):
+                data = _part(entry["data"]) if "data" in entry else None
+                numbers = isinstance(at, int) and isinstance(size, int) and min(at, size) >= 0
+                if not isinstance(path, str) or not numbers:
+                    continue
+            except (ValueError, KeyError, TypeError, RecursionError, zlib.error):
                 continue  # the end of the log is being written
             if data is None:
                 self.missing[path] = size
@@ -80,6 +83,15 @@ class Files:
                 self.missing.pop(path, None)
         if self.output and not self.output[-1]:
             self.output.pop()
+
+
+def _part(text: str) -> bytes:
+    """Return a part of a file, which :func:`records` limits."""
+    stream = zlib.decompressobj()
+    data = stream.decompress(base64.b64decode(text), _CHUNK_BYTES + 1)
+    if not stream.eof or len(data) > _CHUNK_BYTES:
+        raise ValueError("the part is incomplete or too large")
+    return data
 
 
 def records(path: str, data: bytes, at: int = 0) -> list[str]:

@@ -37,10 +37,12 @@ def _last_line(path: Path) -> Mapping[str, Any] | None:
     for line in reversed(lines):
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(value, dict) and value.get("kind") == "TRAIN":
-            return value
+            step = value.get("step")
+            if isinstance(step, int) and 0 <= step < 2**63:
+                return value
     return None
 
 
@@ -111,7 +113,7 @@ class Bar:
             last = _last_line(self._path)
             if last is not None:
                 self._done = int(last["step"])
-                if "loss" in last and "val_" not in self._text:
+                if isinstance(last.get("loss"), (int, float)) and "val_" not in self._text:
                     self._text = f"loss: {last['loss']:.6g}"
         if self._first is None and self._done:
             self._first = self._done

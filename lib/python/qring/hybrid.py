@@ -254,9 +254,12 @@ class HybridJob(Generic[R]):
         if data is None:
             text = f"{self.name} failed: {self._backend.reason()}; see logs(); resume() goes on"
             return HybridJobError(text, code=Code.ABORTED)
-        outcome = json.loads(data)
-        text = f"{self.name} failed: {outcome['error']}\n\n{outcome['traceback']}"
-        return HybridJobError(text.strip(), outcome["traceback"])
+        try:
+            outcome = json.loads(data)
+            error, traceback = str(outcome["error"]), str(outcome["traceback"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            error, traceback = "out/outcome.json is malformed; see logs()", ""
+        return HybridJobError(f"{self.name} failed: {error}\n\n{traceback}".strip(), traceback)
 
     def _unpickle(self, path: str, what: str) -> Any:
         data = self._backend.read(path)

@@ -35,6 +35,8 @@ __all__ = ["Handle", "LocalHandle", "Options", "attach", "submit"]
 _MAX_DATA_BYTES = 1_000_000
 _PER_INDEX_SINCE = (1, 29)
 _POLL_SECONDS = 1.0
+# Above it a float64 has no odd numbers; NaN is not below it.
+_MAX_STEPS = 2.0**53
 _AWAY_SECONDS = 60.0
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
@@ -48,7 +50,7 @@ _METRIC = re.compile(r"([a-zA-Z_:][\w:]*(?:\{.*\})?)\s+(\S+)")
 
 def _index_of(pod: Any) -> int | None:
     for values in (pod.metadata.labels, pod.metadata.annotations):
-        if values and _INDEX in values:
+        if values and str(values.get(_INDEX, "")).isdecimal():
             return int(values[_INDEX])
     return None
 
@@ -170,11 +172,11 @@ class Handle:
             except QringError as error:
                 failure = error
                 continue
-            return {
-                match.group(1): float(match.group(2))
-                for match in map(_METRIC.match, text.splitlines())
-                if match
-            }
+            values: dict[str, float] = {}
+            for match in filter(None, map(_METRIC.match, text.splitlines())):
+                with contextlib.suppress(ValueError):
+                    values[match.group(1)] = float(match.group(2))
+            return values
         # A pod that has just started or ended does not answer, but a missing right is an error.
         if failure is not None and failure.code == Code.PERMISSION_DENIED:
             raise failure
@@ -256,17 +258,23 @@ class Handle:
             if state == "pending":
                 reasons = [pod["reason"] for pod in self.pods() if pod["reason"]]
                 text = reasons[0] if reasons else text
-            step, planned = (
-                int(values.get(f"qring_{key}", 0)) for key in ("step", "steps_planned")
-            )
+            numbers = (values.get(f"qring_{key}", 0) for key in ("step", "steps_planned"))
+            step, planned = (int(x) if 0 <= x <= _MAX_STEPS else 0 for x in numbers)
             bar.at(step, planned, text)
         bar.tick()
 
     @property
     def job(self) -> Job:
         """The job, as the pods read it."""
-        text = self._cluster.read(self.namespace, "ConfigMap", self.name).data["job.json"]
-        return Job(json.loads(text))
+        data = self._cluster.read(self.namespace, "ConfigMap", self.name).data
+        try:
+            return Job(json.loads((data or {})["job.json"]))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise QringError(
+                f"cannot read the job of {self.name}: job.json of ConfigMap {self.name} in "
+                f"namespace {self.namespace} is malformed ({error}); submit the run again",
+                Code.DATA_LOSS,
+            ) from None
 
     def result(
         self,
@@ -394,7 +402,8 @@ class Handle:
     def _fetch_weights(self, folder: Path, job: Path) -> bool:
         """Copy the weights from the bucket into the folder; return whether there is one."""
         container = self._job().spec.template.spec.containers[0]
-        url = next((x[10:] for x in container.args if x.startswith("--weights=")), "")
+        flags = container.args or ()
+        url = next((x[10:] for x in flags if x.startswith("--weights=")), "")
         if not url.startswith(("gs://", "s3://")):
             return False
         target = str(folder / "weights.safetensors")
@@ -402,7 +411,7 @@ class Handle:
             _program.start(["weights", url, "--to", target])
             return True
         # An .h5 file has float32 only; the last checkpoint beside it has all bits.
-        flag = next((x[14:] for x in container.args if x.startswith("--checkpoints=")), "")
+        flag = next((x[14:] for x in flags if x.startswith("--checkpoints=")), "")
         latest = (flag or re.sub(r"\.[^./]*$", "", url) + ".checkpoints").rstrip("/") + "/LATEST"
         setting = f"train.initial_weights={json.dumps(latest)}"
         _program.start(["weights", "--init", str(job), "--set", setting, "--to", target])

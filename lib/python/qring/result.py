@@ -46,10 +46,18 @@ def read_json(
         raise QringError(
             f"cannot read {what} {path}: {error.strerror}; {hint}", Code.NOT_FOUND
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise QringError(f"cannot read {what} {path}: {error}", malformed) from None
     if not isinstance(value, dict):
         raise QringError(f"cannot read {what} {path}: it is no JSON object", malformed)
+    return value
+
+
+def _int64(text: str) -> int:
+    """Return an integer that an array can hold."""
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("the integer is too large")
     return value
 
 
@@ -74,11 +82,13 @@ class History(dict[str, "NDArray[Any]"]):
             ) from None
         for number, line in enumerate(lines, 1):
             try:
-                entry = json.loads(line)
+                entry = json.loads(line, parse_int=_int64)
+                if not isinstance(entry.get("step", 0), int):
+                    raise ValueError("the step is not an integer")
                 for key in ("state_digest", "chain"):  # no values: see qring.verify
                     entry.pop(key, None)
                 entries.append((entry.pop("kind") == "EVAL", entry))
-            except (ValueError, KeyError, AttributeError):
+            except (ValueError, KeyError, AttributeError, RecursionError):
                 raise QringError(
                     f"cannot read the history {path}: line {number} is malformed", Code.DATA_LOSS
                 ) from None

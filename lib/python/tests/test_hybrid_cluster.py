@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -167,7 +168,8 @@ def test_large_input_travels_in_several_secrets(fake, client, tmp_path):
 
 
 def foreign(kind, name):
-    spec = {"podSelector": {}} if kind == "NetworkPolicy" else {"template": {}}
+    template = {"spec": {"containers": [{"name": "x"}]}}
+    spec = {"podSelector": {}} if kind == "NetworkPolicy" else {"template": template}
     return {"kind": kind, "metadata": {"name": name, "labels": {"app": "other"}}, "spec": spec}
 
 
@@ -316,6 +318,57 @@ def test_metrics_and_checkpoints_while_it_runs_and_a_second_pod(fake, client, tm
     steps = list(handle.metrics()["i"])
     assert steps == list(range(len(steps)))
     assert handle.checkpoints()["checkpoint"] >= 5
+
+
+def test_records_that_are_malformed():
+    good = _hybrid_pod.records("a", b"12345")[0]
+    entry = json.loads(good[1:])
+    bomb = base64.b64encode(zlib.compress(b"\0" * 50_000_000)).decode()
+    for change in (
+        {"at": "0"},
+        {"at": None},
+        {"at": -2},
+        {"at": 0.0},
+        {"size": "5"},
+        {"path": ["a"]},
+        {"data": bomb},
+        {"data": bomb, "size": 50_000_000},
+        {"data": 5},
+        {"data": "é"},
+        {"data": entry["data"][:12]},
+    ):
+        assert _hybrid_pod.Files("\x1e" + json.dumps({**entry, **change})).content == {}, change
+    wrong = json.dumps({"path": ["a"], "at": 0, "size": 5})
+    lines = ["\x1e" + text for text in ("[1]", "[" * 100_000, "9" * 5000, wrong)]
+    assert _hybrid_pod.Files("\n".join([*lines, good])).content == {"a": b"12345"}
+
+
+def test_files_of_a_job_that_are_malformed(fake, client):
+    handle = job(client)(train)(1)
+    sent = fake.of("secrets", "small-code-0")
+    for data in ({}, None, {"part": "!"}, {"part": "aGVsbG8="}):
+        fake.objects["/api/v1/namespaces/ml/secrets/small-code-0"] = {**sent, "data": data}
+        with pytest.raises(qring.QringError, match="cannot read what was sent") as caught:
+            qring.attach("small", "ml", client=client).hyperparameters  # noqa: B018
+        assert caught.value.code == qring.Code.DATA_LOSS
+    fake.condition("Failed")
+    for text in (b"[]", b"{", b'{"error": "x"}', b"[" * 100_000):
+        fake.pods.clear()
+        fake.pod(0, "\n".join(_hybrid_pod.records("out/outcome.json", text)), "Failed", 1)
+        with pytest.raises(qring.HybridJobError, match="small failed: .*outcome.json is mal"):
+            qring.attach("small", "ml", client=client).result()
+    good = {"name": "a", "step": 1, "value": 2, "time": 3}
+    wrong = [{"name": 5}, {"step": "x"}, {"step": [1]}, {"step": 1e300}, {"step": -1}]
+    wrong += [{"value": "<script>"}, {"value": float("inf")}, {"time": None}]
+    lines = [json.dumps({**good, **change}) for change in wrong]
+    lines += [json.dumps({**good, "step": i, "value": x}) for i, x in ((2, 1e308), (3, -1e308))]
+    data = "\n".join(["[" * 100_000, *lines, json.dumps(good)]).encode()
+    fake.pods.clear()
+    fake.pod(0, "\n".join(_hybrid_pod.records("out/metrics.jsonl", data)), "Failed", 1)
+    handle = qring.attach("small", "ml", client=client)
+    assert list(handle.metrics()["a"]) == [2, 1e308, -1e308]
+    fake.objects["/api/v1/namespaces/ml/secrets/small-code-0"] = sent
+    assert "script" not in handle._repr_html_()
 
 
 def test_limits(fake, client, tmp_path):

@@ -218,6 +218,33 @@ def test_history_skips_an_unfinished_line_and_names_a_malformed_one(tmp_path):
         qring.History.read(path)
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["[]", "5", "[" * 10_000, '{"kind": "TRAIN", "step": "x"}', '{"kind": "TRAIN", "step": 1e999}']
+    + ['{"kind": "TRAIN", "step": 1, "samples": ' + "9" * 400 + "}"],
+    ids=lambda line: line[:30],
+)
+def test_malformed_lines_of_a_history(line, tmp_path):
+    path = tmp_path / "steps.jsonl"
+    good = '{"kind": "TRAIN", "step": 1, "loss": 0.5}\n'
+    path.write_text(good + line + "\n")
+    with pytest.raises(qring.QringError, match="line 2 is malformed") as caught:
+        qring.History.read(path)
+    assert caught.value.code == qring.Code.DATA_LOSS
+    bar = _progress.Bar("a", path, None)
+    bar._stale = None
+    bar._shown = 0.0
+    bar.tick()
+    assert bar._done == 1
+
+
+def test_a_deeply_nested_result(tmp_path):
+    (tmp_path / "result.json").write_text("[" * 100_000)
+    with pytest.raises(qring.QringError, match="cannot read the result") as caught:
+        qring.load(tmp_path)
+    assert caught.value.code == qring.Code.DATA_LOSS
+
+
 def test_weights_equal_those_of_the_program(sandwich, tmp_path):
     by_hand("weights", sandwich.out / "weights.safetensors", "--to", tmp_path / "w.npz")
     expected = np.load(tmp_path / "w.npz")

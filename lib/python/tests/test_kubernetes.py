@@ -372,6 +372,53 @@ def test_a_server_that_accepts_and_does_not_answer(monkeypatch):
     assert caught.value.code == qring.Code.UNAVAILABLE
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html>",
+        "",
+        "null",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        '{"kind": "Status", "status": "Failure", "message": "boom"}',
+        '{"metadata": {"uid": "u"}, "status": {"conditions": "x"}}',
+        '{"metadata": {"uid": "u"}, "status": {"conditions": [{"status": "True"}]}}',
+        '{"metadata": {"uid": "u", "creationTimestamp": "yesterday"}}',
+        '{"metadata": {"uid": "u"}, "status": {}}',
+        '{"items": null}',
+        '{"items": [{}]}',
+        '{"items": [{"metadata": {}, "status": []}]}',
+        '{"major": "1", "minor": "x"}',
+    ],
+    ids=lambda body: body[:30],
+)
+def test_malformed_replies(fake, client, body):
+    handle = submit(client)
+    fake.texts["/apis/batch/v1/namespaces/ml/jobs/small"] = body
+    fake.texts["/api/v1/namespaces/ml/pods"] = body
+    fake.texts["/version/"] = body
+    for call in (
+        handle.state,
+        handle.pods,
+        handle.logs,
+        lambda: qring.attach("small", "ml", client=client),
+        lambda: submit(client, name="second"),
+    ):
+        with pytest.raises(qring.QringError, match="the reply of the API server is mal") as error:
+            call()
+        assert error.value.code == qring.Code.UNAVAILABLE
+
+
+def test_a_malformed_job_of_the_config_map(fake, client):
+    handle = submit(client)
+    for data in ({}, None, {"job.json": "{"}, {"job.json": "[]"}, {"job.json": "[" * 100_000}):
+        fake.of("configmaps")["data"] = data
+        with pytest.raises(qring.QringError, match="cannot read the job of small") as error:
+            _ = handle.job
+        assert error.value.code == qring.Code.DATA_LOSS
+
+
 # ---- the handle ----
 
 
@@ -424,7 +471,7 @@ def test_scale_counts_parameter_servers(fake, client):
 
 def test_scale_does_not_count_a_job_of_another_owner(fake, client):
     handle = submit(client, pod_disruption_budget=False)
-    spec = {"completions": 62, "template": {}}
+    spec = {"completions": 62, "template": {"spec": {"containers": [{"name": "x"}]}}}
     other = {"kind": "Job", "metadata": {"name": "small-ps", "labels": {}}, "spec": spec}
     fake.objects["/apis/batch/v1/namespaces/ml/jobs/small-ps"] = other
     handle.scale(3)
@@ -450,6 +497,20 @@ def test_logs_and_metrics(fake, client):
     fake.refused.append(("proxy", 403))
     with pytest.raises(qring.QringError, match="cannot read the metrics"):
         handle.metrics()
+
+
+@pytest.mark.parametrize("value", ["NaN", "Inf", "+Inf", "-5", "1e300", "abc"])
+def test_metrics_that_are_no_numbers(fake, client, monkeypatch, capsys, value):
+    monkeypatch.setattr("qring.kubernetes._POLL_SECONDS", 0.01)
+    handle = submit(client)
+    fake.pod(0, metrics=f"qring_step {value}\nqring_steps_planned {value}\nqring_loss 0.5\n")
+    fake.status(ready=1)
+    assert handle.metrics()["qring_loss"] == 0.5
+    from qring import _progress
+
+    bar = _progress.Bar("small", None, None)
+    handle._show(bar, "running")
+    assert bar.text().startswith("step 0/? - loss: 0.5")
 
 
 def test_pods_say_why_they_wait(fake, client):
