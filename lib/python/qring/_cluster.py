@@ -65,13 +65,19 @@ def _text(reply: Any) -> str:
     return str(reply.data.decode("utf-8", "replace"))
 
 
+def printable(text: str) -> str:
+    """Return a text of a pod in which control characters are escaped, but tabs and newlines."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda m: f"\\x{ord(m[0]):02x}", text)
+
+
 def exit_of(pod: Any) -> tuple[int, str] | None:
     """Return exit code and message of a pod whose container has ended."""
     for status in (pod.status.container_statuses if pod.status else None) or ():
         ended = status.state.terminated if status.state else None
         if ended is not None:
             lines = (ended.message or ended.reason or "").strip().splitlines()
-            return int(ended.exit_code), message(lines[-1]) if lines else "no message"
+            text = printable(message(lines[-1])) if lines else "no message"
+            return int(ended.exit_code), text
     return None
 
 
@@ -82,10 +88,10 @@ def waits_for(pod: Any) -> str | None:
     for status in pod.status.container_statuses or ():
         waiting = status.state.waiting if status.state else None
         if waiting is not None:
-            return ": ".join(text for text in (waiting.reason, waiting.message) if text)
+            return printable(": ".join(filter(None, (waiting.reason, waiting.message))))
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
-            return ": ".join(text for text in (condition.reason, condition.message) if text)
+            return printable(": ".join(filter(None, (condition.reason, condition.message))))
     return None
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _manifests
-from ._cluster import Cluster, exit_of, waits_for
+from ._cluster import Cluster, exit_of, printable, waits_for
 from ._hybrid_pod import JOB, PARTS, Files, pack
 from ._library import Code, QringError
 from ._manifests import Object
@@ -211,10 +211,10 @@ class Remote:
         status = job.status
         conditions = (status.conditions if status else None) or ()
         true = [item.type for item in conditions if item.status == "True"]
-        if "Complete" in true:
-            return "succeeded"
         if "Failed" in true:
             return "failed"
+        if "Complete" in true:
+            return "succeeded"
         if job.spec.suspend:
             return "cancelled"
         return "running" if status and status.ready else "pending"
@@ -231,7 +231,9 @@ class Remote:
             code, text = ends[-1]
             hint = "; give more memory=" if "OOMKilled" in text else ""
             return f"its pod ended with exit code {code} ({text}){hint}"
-        return f"{failed.reason}: {failed.message}" if failed is not None else "its pod is gone"
+        if failed is None:
+            return "its pod is gone"
+        return printable(f"{failed.reason}: {failed.message}")
 
     # ---- files ----
 

@@ -22,7 +22,7 @@ from typing import Any, Mapping
 import numpy as np
 
 from . import _hybrid_cluster, _manifests, _program, _progress
-from ._cluster import Cluster, exit_of, message, waits_for
+from ._cluster import Cluster, exit_of, message, printable, waits_for
 from ._library import Code, QringError
 from ._manifests import Options
 from ._program import ProgramError
@@ -40,8 +40,9 @@ _MAX_STEPS = 2.0**53
 _AWAY_SECONDS = 60.0
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
+# At the start of a message, after the letter of its severity: a search takes quadratic time.
 _DONE = re.compile(
-    r"(?:done|already trained): (?P<steps>\d+) steps.*?"
+    r"(?:[A-Z] )?(?:done|already trained): (?P<steps>\d+) steps.*?"
     r"(?:, loss (?P<loss>[^ ,]+))?(?:, val_loss (?P<val_loss>[^ ,]+))?"
     r", state_digest (?P<digest>[0-9a-f]{32})"
 )
@@ -97,8 +98,8 @@ class Handle:
             return "pending"
         true = [item.type for item in status.conditions or () if item.status == "True"]
         for condition, state in (
-            ("Complete", "succeeded"),
             ("Failed", "failed"),
+            ("Complete", "succeeded"),
             ("Suspended", "suspended"),
         ):
             if condition in true:
@@ -330,7 +331,8 @@ class Handle:
             return ProgramError(re.sub(r"^[A-Z] ", "", text), code, self._tail())
         conditions = self._job().status.conditions or ()
         reasons = [f"{item.reason}: {item.message}" for item in conditions if item.type == "Failed"]
-        return ProgramError(f"{self.name} failed: {'; '.join(reasons) or 'no reason'}", 138)
+        text = printable("; ".join(reasons)) or "no reason"
+        return ProgramError(f"{self.name} failed: {text}", 138)
 
     def _tail(self) -> str:
         try:
@@ -348,7 +350,7 @@ class Handle:
                 # The log of a pod whose node is gone; others may have led.
                 continue
             for line in reversed(text.splitlines()):
-                match = _DONE.search(message(line))
+                match = _DONE.match(message(line))
                 if match:
                     values = {key: match[key] for key in ("loss", "val_loss")}
                     return {

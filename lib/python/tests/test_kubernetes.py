@@ -13,13 +13,14 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import qring
-from qring import _cluster, _manifests
+from qring import _cluster, _hybrid_cluster, _manifests
 
 ROOT = Path(__file__).parents[3]
 JOBS = ROOT / "deploy" / "jobs"
@@ -443,6 +444,14 @@ def test_state(fake, client):
     assert handle.state() == "running"
 
 
+def test_a_job_that_is_complete_and_failed_has_failed(fake, client):
+    handle = submit(client)
+    both = [{"type": kind, "status": "True"} for kind in ("Complete", "Failed")]
+    fake.status(conditions=both)
+    assert handle.state() == "failed"
+    assert _hybrid_cluster.Remote("small", handle._cluster, "ml").state() == "failed"
+
+
 def test_scale_changes_the_three_numbers_in_order(fake, client):
     handle = submit(client)
     fake.calls.clear()
@@ -705,6 +714,32 @@ def test_delete_names_the_object_that_was_read(fake, client):
     handle._cluster.find = lambda *names: [find(*names), job["metadata"].update(uid="new")][0]
     handle.delete()
     assert fake.names() == ["jobs/small"]
+
+
+def test_a_long_line_of_a_log_takes_linear_time(fake, client):
+    handle = submit(client)
+    fake.condition("Complete")
+    # With a quadratic search each takes minutes.
+    lines = ["done: 1 steps" * 100_000, "done: 1 steps" + ", loss 1" * 100_000]
+    lines.append("I done: 1 steps" + ", loss " * 100_000)
+    fake.pod(0, log="\n".join([json_line(DONE), *lines]), code=0)
+    start = time.monotonic()
+    assert handle.result().digest == DIGEST
+    assert time.monotonic() - start < 20
+
+
+def test_control_characters_of_a_pod_are_escaped(fake, client):
+    handle = submit(client)
+    fake.pod(0, code=4, message=json_line("\x1b[31mred\x07\x9b é\t"))
+    fake.pod(1, phase="Pending", reason="ErrImagePull", message="\x1b]0;title")
+    reasons = [pod["reason"] for pod in handle.pods()]
+    assert reasons == ["I \\x1b[31mred\\x07\\x9b é\t", r"ErrImagePull: \x1b]0;title"]
+    fake.condition("Failed", "Policy", "\x1b[31m")
+    with pytest.raises(qring.ProgramError, match=r"^\\x1b\[31mred\\x07\\x9b é"):
+        handle.result()
+    fake.pods.clear()
+    with pytest.raises(qring.ProgramError, match=r"Policy: \\x1b\[31m"):
+        handle.result()
 
 
 def test_result_of_deleted_pods(fake, client):
