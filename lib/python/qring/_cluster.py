@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import importlib
 import json
 import re
+import time
 from pathlib import Path
-from typing import Any, Callable, Iterable, Sequence, cast
+from typing import Any, Callable, Iterable, Iterator, Sequence, cast
 
 from . import _manifests
 from ._library import Code, QringError
@@ -24,6 +26,13 @@ _CODES = {
 
 # To connect, and between two pieces of a reply.
 REQUEST_SECONDS = (10.0, 60.0)
+# A request at the end of a wait has so much time.
+_LEAST_SECONDS = 0.5
+_AWAY_SECONDS = 60.0
+# Nodes keep 10 MB of a pod's log (containerLogMaxSize) by default.
+_LOG_BYTES = 64 << 20
+
+_end: contextvars.ContextVar[float | None] = contextvars.ContextVar("end", default=None)
 
 # What the client and this file raise for a reply that is no such object.
 _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
@@ -38,6 +47,50 @@ _KINDS = {
     "Service": ("CoreV1Api", "service"),
     "Job": ("BatchV1Api", "job"),
 }
+
+
+@contextlib.contextmanager
+def until(end: float | None) -> Iterator[None]:
+    """Limit the requests inside to a time of :func:`time.monotonic`; None: no limit."""
+    token = _end.set(end)
+    try:
+        yield
+    finally:
+        _end.reset(token)
+
+
+def _timeout() -> tuple[float, float]:
+    end = _end.get()
+    if end is None:
+        return REQUEST_SECONDS
+    left = max(end - time.monotonic(), _LEAST_SECONDS)
+    return min(REQUEST_SECONDS[0], left), min(REQUEST_SECONDS[1], left)
+
+
+def patient_state(what: str, state: Callable[[], str], end: float | None, pause: float) -> str:
+    """Return state(); an API server may be away for a minute.
+
+    Raises
+    ------
+    QringError
+        The server is away for longer.
+    TimeoutError
+        The server is away at the end.
+    """
+    away = time.monotonic() + _AWAY_SECONDS
+    while True:
+        try:
+            with until(end):
+                return state()
+        except QringError as error:
+            now = time.monotonic()
+            if error.code != Code.UNAVAILABLE:
+                raise
+            if end is not None and now >= end:
+                raise TimeoutError(f"{what}: {error}") from None
+            if now >= away:
+                raise
+        time.sleep(pause)
 
 
 def message(line: str) -> str:
@@ -62,7 +115,11 @@ def _job(reply: Any) -> Any:
 
 
 def _text(reply: Any) -> str:
-    return str(reply.data.decode("utf-8", "replace"))
+    """Return the beginning of a reply; a server may ignore a limit."""
+    try:
+        return str(reply.read(_LOG_BYTES).decode("utf-8", "replace"))
+    finally:
+        reply.close()
 
 
 def printable(text: str) -> str:
@@ -125,11 +182,19 @@ class Cluster:
             client, self.namespace = self._connect(context)
         self._client = client
 
+    def _configuration(self) -> Any:
+        """Return a configuration without retries, which have timeouts of their own."""
+        configuration = self._module.Configuration()
+        configuration.retries = False
+        return configuration
+
     def _connect(self, context: str | None) -> tuple[Any, str]:
         """Return a client and the default namespace: of a kubeconfig, else of this pod."""
         failure = self._config.ConfigException
         try:
-            client = self._config.new_client_from_config(context=context)
+            configuration = self._configuration()
+            self._config.load_kube_config(context=context, client_configuration=configuration)
+            client = self._module.ApiClient(configuration)
             contexts, active = self._config.list_kube_config_contexts()
             if context is not None:
                 active = next(item for item in contexts if item["name"] == context)
@@ -137,7 +202,7 @@ class Cluster:
         except failure as error:
             outside = error
         try:
-            configuration = self._module.Configuration()
+            configuration = self._configuration()
             self._config.load_incluster_config(client_configuration=configuration)
             path = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
             return self._module.ApiClient(configuration), path.read_text().strip()
@@ -159,7 +224,7 @@ class Cluster:
         """Call a method of the client; return what `use` makes of the reply."""
         function = getattr(getattr(self._module, api)(self._client), method)
         try:
-            return use(function(*arguments, _request_timeout=REQUEST_SECONDS, **keys))
+            return use(function(*arguments, _request_timeout=_timeout(), **keys))
         except self._module.ApiException as error:
             reason = error.reason
             try:
@@ -332,6 +397,7 @@ class Cluster:
     ) -> str:
         """Return the log of a pod."""
         keys: Object = {"container": container, "_preload_content": False}
+        keys["limit_bytes"] = _LOG_BYTES
         if lines is not None:
             keys["tail_lines"] = lines
         what = f"read the log of pod {pod} in namespace {namespace}"

@@ -41,7 +41,7 @@ from typing import (
 
 from . import _curve, _manifests
 from . import _hybrid_files as files
-from ._cluster import Cluster
+from ._cluster import Cluster, patient_state
 from ._hybrid_cluster import Remote
 from ._hybrid_files import input_dir, load_checkpoint, log_metric, results_dir, save_checkpoint
 from ._hybrid_local import Local
@@ -219,9 +219,10 @@ class HybridJob(Generic[R]):
         """
         end = None if timeout is None else time.monotonic() + timeout
         pause, longest = _POLL_SECONDS
-        while (state := self.state()) not in _ENDS:
+        what = f"cannot wait for {self.name}"
+        while (state := patient_state(what, self.state, end, pause)) not in _ENDS:
             if end is not None and time.monotonic() >= end:
-                raise TimeoutError(f"cannot wait for {self.name}: {state} after {timeout} s")
+                raise TimeoutError(f"{what}: {state} after {timeout} s")
             time.sleep(pause)
             pause = min(1.5 * pause, longest)
         return state

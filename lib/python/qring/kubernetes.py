@@ -22,7 +22,7 @@ from typing import Any, Mapping
 import numpy as np
 
 from . import _hybrid_cluster, _manifests, _program, _progress
-from ._cluster import Cluster, exit_of, message, printable, waits_for
+from ._cluster import Cluster, exit_of, message, patient_state, printable, until, waits_for
 from ._library import Code, QringError
 from ._manifests import Options
 from ._program import ProgramError
@@ -37,12 +37,13 @@ _PER_INDEX_SINCE = (1, 29)
 _POLL_SECONDS = 1.0
 # Above it a float64 has no odd numbers; NaN is not below it.
 _MAX_STEPS = 2.0**53
-_AWAY_SECONDS = 60.0
+# The digest is in the last lines of the leader's log.
+_LAST_LINES = 1000
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
-# At the start of a message, after the letter of its severity: a search takes quadratic time.
+# At the start of a message, after severity and module: a search takes quadratic time.
 _DONE = re.compile(
-    r"(?:[A-Z] )?(?:done|already trained): (?P<steps>\d+) steps.*?"
+    r"(?:[A-Z] )?(?:\w+: )?(?:done|already trained): (?P<steps>\d+) steps.*?"
     r"(?:, loss (?P<loss>[^ ,]+))?(?:, val_loss (?P<val_loss>[^ ,]+))?"
     r", state_digest (?P<digest>[0-9a-f]{32})"
 )
@@ -230,26 +231,20 @@ class Handle:
         end = None if timeout is None else time.monotonic() + timeout
         bar = _progress.bar(progress, self.name, None)
         moving = type(bar) is not _progress.Bar
-        while (state := self._patient_state()) not in ("succeeded", "failed"):
+        what = f"cannot wait for {self.name}"
+        while True:
+            state = patient_state(what, self.state, end, _POLL_SECONDS)
+            if state in ("succeeded", "failed"):
+                break
             if end is not None and time.monotonic() >= end:
-                raise TimeoutError(f"cannot wait for {self.name}: {state} after {timeout} s")
+                raise TimeoutError(f"{what}: {state} after {timeout} s")
             if moving:
-                self._show(bar, state)
+                with until(end):
+                    self._show(bar, state)
             time.sleep(_POLL_SECONDS)
         if moving:
             bar.end(failed=state == "failed")
         return state
-
-    def _patient_state(self) -> str:
-        """Return the state; an API server may be away for a minute."""
-        end = time.monotonic() + _AWAY_SECONDS
-        while True:
-            try:
-                return self.state()
-            except QringError as error:
-                if error.code != Code.UNAVAILABLE or time.monotonic() >= end:
-                    raise
-            time.sleep(_POLL_SECONDS)
 
     def _show(self, bar: _progress.Bar, state: str) -> None:
         with contextlib.suppress(QringError):
@@ -345,7 +340,7 @@ class Handle:
         pods = self._pods()
         for pod in pods:
             try:
-                text = self._cluster.log(self.namespace, pod.metadata.name, None)
+                text = self._cluster.log(self.namespace, pod.metadata.name, _LAST_LINES)
             except QringError:
                 # The log of a pod whose node is gone; others may have led.
                 continue

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from pathlib import Path
@@ -187,6 +188,18 @@ def test_delete_leaves_objects_of_others(fake, client):
             call()
     assert fake.names() == ["jobs/small", "networkpolicies/small", "secrets/small-code-5"]
     assert fake.of("jobs") == foreign("Job", "small")
+
+
+def test_wait_is_patient_with_the_server(fake, client):
+    handle = job(client)(train)(1)
+    fake.refused.append(("GET .*/jobs", 503))
+    with pytest.raises(TimeoutError, match=r"cannot wait for small: .*refused by the test"):
+        handle.wait(0.5)
+    fake.condition("Complete")
+    timer = threading.Timer(0.5, fake.refused.clear)
+    timer.start()
+    assert handle.wait(SECONDS) == "succeeded"
+    timer.join()
 
 
 def test_a_job_that_replaced_this_one_is_not_followed(fake, client):

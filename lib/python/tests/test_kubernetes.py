@@ -337,22 +337,22 @@ def test_a_server_that_does_not_answer(client):
     assert error.value.code == qring.Code.UNAVAILABLE
 
 
+def kubeconfig(fake):
+    return {
+        "clusters": [{"name": "c", "cluster": {"server": fake.url}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [
+            {"name": name, "context": {"cluster": "c", "user": "u", "namespace": name}}
+            for name in ("ml", "other")
+        ],
+        "current-context": "ml",
+    }
+
+
 def test_the_namespace_of_the_kubeconfig(monkeypatch, tmp_path, fake):
     config = pytest.importorskip("kubernetes.config.kube_config")
     path = tmp_path / "config"
-    path.write_text(
-        json.dumps(
-            {
-                "clusters": [{"name": "c", "cluster": {"server": fake.url}}],
-                "users": [{"name": "u", "user": {}}],
-                "contexts": [
-                    {"name": name, "context": {"cluster": "c", "user": "u", "namespace": name}}
-                    for name in ("ml", "other")
-                ],
-                "current-context": "ml",
-            }
-        )
-    )
+    path.write_text(json.dumps(kubeconfig(fake)))
     monkeypatch.setattr(config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
     assert qring.submit(SMALL, tls="none").namespace == "ml"
     assert qring.attach("small").namespace == "ml"
@@ -619,6 +619,7 @@ def test_result_has_the_digest_of_the_log(fake, client, tmp_path):
     "line",
     [
         f"done: 90 steps, loss -1.5e-3, state_digest {DIGEST}",
+        f"worker: done: 90 steps, loss -1.5e-3, state_digest {DIGEST}",
         "already trained: 90 steps, 3 epochs (/out/checkpoints), "
         f"state_digest {DIGEST}; --fresh starts over",
     ],
@@ -776,6 +777,45 @@ def test_wait(fake, client, monkeypatch, capsys):
     assert handle.wait(progress=True) == "succeeded"
     timer.join()
     assert any("proxy/metrics" in path for _, path, _ in fake.calls)
+
+
+def test_wait_ends_in_time_while_the_server_fails(fake, client):
+    handle = submit(client)
+    for status in (500, 503):
+        fake.refused[:] = [("GET .*/jobs", status)]
+        start = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"cannot wait for small: .*refused by the test"):
+            handle.wait(timeout=1.5)
+        assert time.monotonic() - start < 10
+
+
+def test_wait_ends_in_time_while_the_server_does_not_answer(client):
+    handle = qring.kubernetes.Handle("small", "ml", _cluster.Cluster(client))
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()  # accepts connections, and never replies
+        client.configuration.host = f"http://127.0.0.1:{server.getsockname()[1]}"
+        start = time.monotonic()
+        with pytest.raises(TimeoutError, match="cannot wait for small"):
+            handle.wait(timeout=1.5)
+    assert time.monotonic() - start < 30  # REQUEST_SECONDS are 60
+
+
+def test_clients_of_this_package_do_not_retry(monkeypatch, tmp_path, fake):
+    config = pytest.importorskip("kubernetes.config.kube_config")
+    path = tmp_path / "config"
+    path.write_text(json.dumps(kubeconfig(fake)))
+    monkeypatch.setattr(config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    # A retry would follow the time of wait(), and a redirect would take the token elsewhere.
+    assert _cluster.Cluster()._client.configuration.retries is False
+
+
+def test_a_log_has_a_limit(fake, client, monkeypatch):
+    monkeypatch.setattr(_cluster, "_LOG_BYTES", 1000)
+    handle = submit(client)
+    fake.pod(0, log="x" * 5000)
+    assert handle.logs() == "x" * 1000
+    assert "limitBytes=1000" in fake.calls[-1][1]
 
 
 def test_delete_removes_all_but_the_users_own(fake, client):
