@@ -248,13 +248,18 @@ class Cluster:
                 ) from None
             raise
 
-    def create(self, namespace: str, body: Object) -> Any:
-        """Create an object from its manifest; return its UID."""
+    def create(self, namespace: str, body: Object, *, dry_run: bool = False) -> Any:
+        """Create an object from its manifest; return its UID. A dry run only checks."""
         kind, name = body["kind"], body["metadata"]["name"]
         api, word = _KINDS[kind]
         what = f"create {kind} {name} in namespace {namespace}"
         method = f"create_namespaced_{word}"
-        return self._call(what, api, method, namespace, body, use=lambda new: new.metadata.uid)
+        keys = {"dry_run": "All"} if dry_run else {}
+
+        def uid(created: Any) -> Any:
+            return created.metadata.uid
+
+        return self._call(what, api, method, namespace, body, use=uid, **keys)
 
     def create_all(self, namespace: str, bodies: Sequence[Object]) -> Any:
         """Create objects, and return the UID of the last; after an error, delete those before it.
@@ -264,25 +269,49 @@ class Cluster:
         QringError
             As of the object; for a name that exists, with what to do.
         """
-        created: list[Object] = []
+        created: list[tuple[Object, Any]] = []
+        uid = None
         try:
             for body in bodies:
                 uid = self.create(namespace, body)
-                created.append(body)
+                created.append((body, uid))
             return uid
         except BaseException as error:
-            for body in reversed(created):
-                # The first error is the one to report.
+            code = error.code if isinstance(error, QringError) else Code.UNAVAILABLE
+            # The first error is the one to report.
+            if code == Code.UNAVAILABLE:
                 with contextlib.suppress(QringError):
-                    self.delete(namespace, body["kind"], body["metadata"]["name"])
-            if isinstance(error, QringError) and error.code == Code.ALREADY_EXISTS:
-                name = bodies[-1]["metadata"]["name"]
-                raise QringError(
-                    f"{error}; choose another name, or call "
-                    f"qring.attach({name!r}, {namespace!r}).delete()",
-                    error.code,
-                ) from None
+                    self._delete_lost(namespace, bodies, len(created))
+            for body, uid in reversed(created):
+                with contextlib.suppress(QringError):
+                    self.delete(namespace, body["kind"], body["metadata"]["name"], uid)
+            if isinstance(error, QringError) and code == Code.ALREADY_EXISTS:
+                advice = self._advice(namespace, bodies, len(created))
+                raise QringError(f"{error}; {advice}", code) from None
             raise
+
+    def _delete_lost(self, namespace: str, bodies: Sequence[Object], i: int) -> None:
+        """Delete an object whose creation had no reply, unless it may be one of another run."""
+        kind, name = bodies[i]["kind"], bodies[i]["metadata"]["name"]
+        run = bodies[-1]["metadata"]["name"]
+        # The Job is the last one: another run of this name has objects that would have conflicted.
+        last = i == len(bodies) - 1
+        if last or self.find(namespace, "Job", run, run) is None:
+            found = self.find(namespace, kind, name, run)
+            if found is not None:
+                self.delete(namespace, kind, name, found.metadata.uid)
+
+    def _advice(self, namespace: str, bodies: Sequence[Object], i: int) -> str:
+        """Return what to do about an object that exists."""
+        kind, name = bodies[i]["kind"], bodies[i]["metadata"]["name"]
+        run = bodies[-1]["metadata"]["name"]
+        with contextlib.suppress(QringError):
+            if self.find(namespace, kind, name, run) is None:
+                return f"{kind} {name} is not of a run of qring; choose another name"
+            if self.find(namespace, "Job", run, run) is None:
+                command = f"kubectl delete -n {namespace} {kind} {name}"
+                return f"choose another name, or delete it, as it has no Job: {command}"
+        return f"choose another name, or call qring.attach({run!r}, {namespace!r}).delete()"
 
     def read(self, namespace: str, kind: str, name: str) -> Any:
         """Return an object as the client has it."""

@@ -172,7 +172,13 @@ class Remote:
         self._uid = self._cluster.create_all(self._namespace, bodies)
 
     def _start_again(self) -> None:
-        state = self.state()
+        try:
+            state = self.state()
+        except QringError as error:
+            if error.code != Code.NOT_FOUND:
+                raise
+            # Deleted by a start that could not create it again, if its Secret is still there.
+            state = "deleted"
         if state in ("pending", "running"):
             raise QringError(
                 f"cannot start {self.name}: it is {state}; wait, or cancel it",
@@ -183,6 +189,12 @@ class Remote:
             self._cluster.patch(self._namespace, "Job", self.name, {"spec": {"suspend": False}})
             return
         body = json.loads(self._secret(0)["job.json"])
+        # An error of the API server comes while the old Job is still there.
+        try:
+            self._cluster.create(self._namespace, body, dry_run=True)
+        except QringError as error:
+            if error.code != Code.ALREADY_EXISTS:
+                raise
         self._cluster.delete(self._namespace, "Job", self.name, self._uid)
         self._uid = self._cluster.create(self._namespace, body)
 
@@ -265,8 +277,15 @@ class Remote:
         return newest
 
     def _secret(self, i: int) -> dict[str, bytes]:
-        found = self._cluster.read(self._namespace, "Secret", f"{self.name}-code-{i}").data
-        return {key: base64.b64decode(text) for key, text in (found or {}).items()}
+        secret = f"{self.name}-code-{i}"
+        found = self._cluster.find(self._namespace, "Secret", secret, self.name)
+        if found is None:
+            raise QringError(
+                f"cannot read what was sent to {self.name}: Secret {secret} in namespace "
+                f"{self._namespace} is missing; start the function again",
+                Code.NOT_FOUND,
+            )
+        return {key: base64.b64decode(text) for key, text in (found.data or {}).items()}
 
     def _sent(self) -> dict[str, bytes]:
         """Return the files of the folder ``code``, as they were sent."""

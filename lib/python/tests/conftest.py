@@ -52,6 +52,8 @@ class _Api(http.server.BaseHTTPRequestHandler):
             body["metadata"]["uid"] = f"uid-{len(fake.calls)}"
             if "dryRun=All" not in self.path:
                 fake.objects[at] = body
+            if fake.lost and re.search(fake.lost, at):
+                return self._reply(500, "the reply is lost")
             return self._reply(201, body)
         if path.endswith("/pods"):
             return self._reply(200, {"kind": "PodList", "items": self._pods()})
@@ -100,6 +102,7 @@ class Fake:
 
     def __init__(self):
         self.calls, self.objects, self.pods, self.texts, self.refused = [], {}, [], {}, []
+        self.lost = None
         version = {"major": "1", "minor": "33+", "gitVersion": "v1.33.1"}
         empty = ("gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform")
         self.objects["/version/"] = {**version, **dict.fromkeys(empty, "")}

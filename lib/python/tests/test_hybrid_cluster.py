@@ -202,6 +202,30 @@ def test_wait_is_patient_with_the_server(fake, client):
     timer.join()
 
 
+def test_resume_keeps_the_job_that_cannot_be_created_again(fake, client):
+    handle = job(client)(train)(1)
+    fake.condition("Failed")
+    fake.refused.append(("POST .*/jobs", 403))
+    with pytest.raises(qring.QringError, match="refused by the test"):
+        handle.resume()
+    assert handle.state() == "failed"
+    fake.refused.clear()
+    # Refused after the deletion: the job can still be started again.
+    create = handle._backend._cluster.create
+
+    def fail(*arguments, **keys):
+        if not keys:
+            raise qring.QringError("refused", qring.Code.UNAVAILABLE)
+        return create(*arguments, **keys)
+
+    handle._backend._cluster.create = fail
+    with pytest.raises(qring.QringError, match="refused"):
+        handle.resume()
+    handle._backend._cluster.create = create
+    handle.resume()
+    assert handle.state() == "pending"
+
+
 def test_a_job_that_replaced_this_one_is_not_followed(fake, client):
     first = job(client)(train)(1)
     fake.condition("Failed")

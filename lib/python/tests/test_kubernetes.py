@@ -303,6 +303,34 @@ def test_a_rejected_object_leaves_nothing(fake, client):
     assert fake.names() == before
 
 
+@pytest.mark.parametrize("kind", ["serviceaccounts", "configmaps", "jobs"])
+def test_an_object_whose_reply_was_lost_is_deleted(fake, client, kind):
+    fake.lost = f"/{kind}/"
+    with pytest.raises(qring.QringError) as error:
+        submit(client)
+    assert error.value.code == qring.Code.UNAVAILABLE
+    assert fake.names() == []
+    fake.lost = None
+    submit(client)
+    before = fake.names()
+    # The objects of a run of this name stay.
+    fake.refused.append(("POST", 500))
+    with pytest.raises(qring.QringError):
+        submit(client)
+    assert fake.names() == before
+
+
+def test_the_advice_names_an_object_of_another_owner(fake, client):
+    own = {"kind": "ConfigMap", "metadata": {"name": "small", "labels": {}}, "data": {}}
+    fake.objects["/api/v1/namespaces/ml/configmaps/small"] = own
+    with pytest.raises(qring.QringError, match="choose another name") as error:
+        submit(client)
+    assert error.value.code == qring.Code.ALREADY_EXISTS
+    assert "attach" not in str(error.value)
+    assert "ConfigMap small is not of a run" in str(error.value)
+    assert fake.names() == ["configmaps/small"]
+
+
 def test_a_second_run_of_the_name_leaves_the_first(fake, client):
     submit(client)
     before = fake.names()
