@@ -188,7 +188,14 @@ class Remote:
         if state == "cancelled":
             self._cluster.patch(self._namespace, "Job", self.name, {"spec": {"suspend": False}})
             return
-        body = json.loads(self._secret(0)["job.json"])
+        try:
+            body = json.loads(self._secret(0)["job.json"])
+        except (ValueError, LookupError, RecursionError) as error:
+            raise QringError(
+                f"cannot start {self.name}: job.json of Secret {self.name}-code-0 is malformed "
+                f"({error}); start the function again",
+                Code.DATA_LOSS,
+            ) from None
         # An error of the API server comes while the old Job is still there.
         try:
             self._cluster.create(self._namespace, body, dry_run=True)

@@ -346,14 +346,16 @@ class Handle:
                 continue
             for line in reversed(text.splitlines()):
                 match = _DONE.match(message(line))
-                if match:
-                    values = {key: match[key] for key in ("loss", "val_loss")}
-                    return {
-                        "job": self.name,
-                        "steps": int(match["steps"]),
-                        **{key: float(value) for key, value in values.items() if value},
-                        "state_digest": match["digest"],
-                    }
+                # A line with malformed numbers is not the program's.
+                with contextlib.suppress(ValueError):
+                    if match:
+                        values = {key: match[key] for key in ("loss", "val_loss")}
+                        return {
+                            "job": self.name,
+                            "steps": int(match["steps"]),
+                            **{key: float(value) for key, value in values.items() if value},
+                            "state_digest": match["digest"],
+                        }
         raise QringError(
             f"cannot read the result of {self.name}: no log of its {len(pods)} pods has the "
             "digest; pods that were deleted have no log",

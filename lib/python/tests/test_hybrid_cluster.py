@@ -388,7 +388,10 @@ def test_files_of_a_job_that_are_malformed(fake, client):
         with pytest.raises(qring.QringError, match="cannot read what was sent") as caught:
             qring.attach("small", "ml", client=client).hyperparameters  # noqa: B018
         assert caught.value.code == qring.Code.DATA_LOSS
-    fake.condition("Failed")
+        fake.condition("Failed")
+        with pytest.raises(qring.QringError, match="cannot start small: .* is malformed") as caught:
+            handle.resume()
+        assert caught.value.code == qring.Code.DATA_LOSS
     for text in (b"[]", b"{", b'{"error": "x"}', b"[" * 100_000):
         fake.pods.clear()
         fake.pod(0, "\n".join(_hybrid_pod.records("out/outcome.json", text)), "Failed", 1)

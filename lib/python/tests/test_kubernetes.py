@@ -771,6 +771,14 @@ def test_control_characters_of_a_pod_are_escaped(fake, client):
         handle.result()
 
 
+def test_a_last_line_with_malformed_numbers_does_not_count(fake, client):
+    handle = submit(client)
+    wrong = [DONE.replace("0.340863", "abc"), DONE.replace("90", "9" * 5000)]
+    fake.pod(0, log="\n".join([DONE.replace("90", "80"), *wrong]), code=0)
+    fake.condition("Complete")
+    assert handle.result().summary["steps"] == 80
+
+
 def test_result_of_deleted_pods(fake, client):
     handle = submit(client)
     fake.condition("Complete")
