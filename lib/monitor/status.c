@@ -2,6 +2,7 @@
  * qr_status_query(). */
 #include "monitor/status.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -151,7 +152,7 @@ static enum qr_code status_get(const char *address, const char *url, struct qr_s
                                          .timeout_ms = QR_STATUS_TIMEOUT_NS / QR_MS},
                        (struct qr_bytes){0}, &why);
     qr_poster_free(p);
-    if (code == QR_UNAVAILABLE)
+    if (code == QR_UNAVAILABLE && why.sys != EPROTO)
         return qr_fail(err, code,
                        "cannot query %s: check that the worker runs and that this is its "
                        "--http-port",

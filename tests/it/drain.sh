@@ -61,7 +61,7 @@ no_trouble() {
 # sum_of WORDS: the sum over the workers' logs of the number after these words
 sum_of() { cat "$d"/worker?.log | sed -n "s/.*$1 \\([0-9]*\\) micro-batch.*/\\1/p" | awk '{n += $1} END {print n + 0}'; }
 
-check "one worker, the slow job" run_in 100 "$work/alone.log" "$qringd" "$work/slow.json" --out "$work/alone" --log-level debug
+check "one worker, the slow job" run_in 300 "$work/alone.log" "$qringd" "$work/slow.json" --out "$work/alone" --log-level debug
 micro_batches=$(sed -n 's/.*computed \([0-9]*\) micro-batch.*/\1/p' "$work/alone.log")
 check "5 steps of 1600 micro-batches are 8000, not $micro_batches" test "$micro_batches" = 8000
 for leaving in 0 1; do

@@ -68,7 +68,7 @@ s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 for reply in (b"SSH-2.0-x\r\n", b"HTTP/1.1 404 Not Found\r\n\r\nno", b"HTTP/1.1 200 OK\r\n\r\n<html>\n", b"HTTP/1.1 200 OK\r\n\r\n{\"up\":1}", b""):
     c, _ = s.accept(); c.recv(65536); c.sendall(reply); c.close()' "$other" & started="$started $!"
 tries=0; until ss -ltn 2>/dev/null | grep -q ":$other " || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
-for why in 'not an HTTP address' 'answers 404' 'line 1' 'version is missing'; do
+for why in 'the reply is not HTTP' 'answers 404' 'line 1' 'version is missing'; do
     ask "127.0.0.1:$other"; rc=$?
     check "another program: 2, not $rc" test $rc = 2
     check "another program: '$why' in the error" printed "127.0.0.1:$other is not a qring worker: .*$why"

@@ -1,5 +1,6 @@
 /* store/web/curl.c — the HTTP client of libcurl, and the headers of replies. Start reading at
  * send_curl(). */
+#include <errno.h>
 #include <curl/curl.h>
 #include <pthread.h>
 #include <string.h>
@@ -245,8 +246,11 @@ static enum qr_code curl_error(CURLcode rc, const char *url, const struct receiv
     case CURLE_UNSUPPORTED_PROTOCOL:
         /* libcurl takes a reply without a status line for HTTP/0.9, and refuses it so. */
         if (rc == CURLE_UNSUPPORTED_PROTOCOL &&
-            (strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0))
-            return qr_fail(err, QR_UNAVAILABLE, "%.200s: the reply is not HTTP", host);
+            (strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0)) {
+            qr_fail(err, QR_UNAVAILABLE, "%.200s: the reply is not HTTP", host);
+            err->sys = EPROTO;
+            return err->code;
+        }
         return qr_fail(err, QR_INVALID_ARGUMENT, "%.200s is not an HTTP address", host);
     default: break;
     }

@@ -72,8 +72,9 @@ void qr_web_reply_header(struct qr_web_reply *r, const char *line, size_t n);
 
 /* An HTTP client.
  *
- * Errors:   OK: a complete reply, whatever its status. UNAVAILABLE: no reply, or a truncated one
- *           (retry). Other codes are final. *ret is filled in every case; the caller frees it.
+ * Errors:   OK: a complete reply, whatever its status. UNAVAILABLE: no reply, a truncated one, or
+ *           one that is not HTTP (err->sys is EPROTO): retry. Other codes are final. *ret is
+ *           filled in every case; the caller frees it.
  */
 struct qr_web {
     enum qr_code (*send)(struct qr_web *h, const struct qr_web_request *req,
