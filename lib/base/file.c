@@ -211,7 +211,12 @@ char *qr_file_temporary(const char *path) {
 
 enum qr_code qr_file_check_replaceable(const char *path, struct qr_err *err) {
     struct stat st;
-    const char *kind = stat(path, &st) == 0 ? file_irregular_kind(&st) : NULL;
+    /* ENOTDIR: the folder cannot be made, whose error says more. */
+    if (stat(path, &st) != 0)
+        return errno == ENOENT || errno == ENOTDIR
+                   ? QR_OK
+                   : qr_fail_errno(err, errno, "cannot write %s", path);
+    const char *kind = file_irregular_kind(&st);
     if (!kind) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT, "cannot write %s: it is %s; choose another path", path,
                    kind);

@@ -39,7 +39,7 @@ QR_MUST_CHECK enum qr_code qr_input_read(size_t max_bytes, struct qr_buf *ret, s
 /* Writes all bytes; returns 0 or errno. */
 int qr_fd_write(int fd, struct qr_bytes b);
 /* INVALID_ARGUMENT for a directory, a device, a FIFO or a socket, also behind a link: a rename
- * would put a file in its place. */
+ * would put a file in its place. OK for a path without a file. */
 QR_MUST_CHECK enum qr_code qr_file_check_replaceable(const char *path, struct qr_err *err);
 /* Replaces a file atomically: writes a temporary file beside path, fsync, rename, fsync of the
  * directory. Creates missing parent directories. Several processes may replace one path
