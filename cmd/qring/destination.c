@@ -10,25 +10,18 @@
 #include "output/outputs.h"
 #include "store/store.h"
 
-/* The path of a local file; NULL: a remote one, or standard input. */
-static const char *local_path(const char *url) {
-    static const char scheme[] = "file://";
-    if (!url || qr_url_remote(url) || strcmp(url, "-") == 0) return NULL;
-    return strncmp(url, scheme, sizeof scheme - 1) == 0 ? url + sizeof scheme - 1 : url;
-}
-
 static bool is_same(const char *url, const char *input) {
-    const char *a = local_path(url), *b = local_path(input);
+    const char *a = qr_url_local_path(url), *b = input ? qr_url_local_path(input) : NULL;
     struct stat at_a, at_b;
-    if (!a || !b) return input && strcmp(url, input) == 0;
+    if (!a || !b) return input && strcmp(url, input) == 0; /* remote */
     return stat(a, &at_a) == 0 && stat(b, &at_b) == 0 && at_a.st_dev == at_b.st_dev &&
            at_a.st_ino == at_b.st_ino;
 }
 
 static bool is_of_run(const char *url, const char *folder) {
-    if (!local_path(folder)) return false;
+    if (!qr_url_local_path(folder)) return false;
     for (size_t i = 0; qr_outputs_file(i); i++) {
-        qr_auto(qr_free_p) char *file = qr_path_join(local_path(folder), qr_outputs_file(i));
+        qr_auto(qr_free_p) char *file = qr_path_join(qr_url_local_path(folder), qr_outputs_file(i));
         if (is_same(url, file)) return true;
     }
     return false;
@@ -50,6 +43,7 @@ static bool is_read_by(const char *url, const struct qr_job *job) {
 
 enum qr_code qr_check_destination(const char *flag, const char *url, const char *const *inputs,
                                   size_t n, const struct qr_job *job, struct qr_err *err) {
+    if (strcmp(url, "-") == 0) return QR_OK; /* standard output */
     bool is_read = job && is_read_by(url, job);
     for (size_t i = 0; i < n && !is_read; i++)
         is_read = inputs[i] && (is_same(url, inputs[i]) || is_of_run(url, inputs[i]));

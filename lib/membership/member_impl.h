@@ -36,8 +36,9 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
 #define DATA_SETTLE_NS MS(30)
 #define SILENT_NS MS(1500) /* six beats on a data stream */
 /* Rule 1: with up to FEW_PEERS peers every change is sent at once, a heartbeat each 250 ms. Each
- * further peer delays changes by CHANGE_GAP_NS, for all but the proposer by NEWS_GAP_NS more, and
- * heartbeats to a peer that is no neighbour by HEARTBEAT_GAP_NS: to 2 s in a ring of 64. */
+ * further peer delays changes by CHANGE_GAP_NS, for all but the proposer by NEWS_GAP_NS more
+ * (before the first generation by HEARTBEAT_GAP_NS), and heartbeats to a peer that is no neighbour
+ * by HEARTBEAT_GAP_NS: to 2 s in a ring of 64. */
 #define FEW_PEERS 8
 #define CHANGE_GAP_NS MS(2)
 #define NEWS_GAP_NS MS(16)

@@ -96,9 +96,11 @@ QR_MUST_CHECK enum qr_code qr_store_resolve_waiting(const char *url,
                                                     struct qr_err *err);
 /* Returns the URL for messages (heap), without possible secrets (the query of an https:// URL). */
 char *qr_url_redacted(const char *url);
+/* Returns the path of a local file, a part of the URL; NULL for a remote one. */
+const char *qr_url_local_path(const char *url);
 /* UNIMPLEMENTED for a read-only scheme (https://), INVALID_ARGUMENT for a path that
- * qr_file_check_replaceable rejects. Sends no request. Lets a program reject a
- * destination before it starts the work. */
+ * qr_file_check_replaceable rejects. Sends no request. Lets a program reject a destination before
+ * it starts the work. */
 QR_MUST_CHECK enum qr_code qr_url_check_writable(const char *url, struct qr_err *err);
 /* True for a URL on another machine: a store without directories, whose outages are waited for.
  * False for NULL. */

@@ -48,9 +48,15 @@ char *qr_url_redacted(const char *url) {
     return k && k->shown ? k->shown(url) : qr_xstrdup(url);
 }
 
+const char *qr_url_local_path(const char *url) {
+    const struct qr_store_kind *k = scheme_kind(url, "://");
+    return !k ? url : k->remote ? NULL : url + strlen(k->scheme) + strlen("://");
+}
+
 enum qr_code qr_url_check_writable(const char *url, struct qr_err *err) {
     const struct qr_store_kind *k = scheme_kind(url, "://");
-    if (!k) return qr_file_check_replaceable(url, err);
+    const char *path = qr_url_local_path(url);
+    if (path) return qr_file_check_replaceable(path, err);
     if (!k->read_only) return QR_OK;
     qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
     return qr_url_read_only(shown, k->scheme, err);

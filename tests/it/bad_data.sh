@@ -134,6 +134,7 @@ keeps "$own" "$qring" infer "$own" --weights "$h5" --predictions "$own"
 keeps "$own" "$qring" export "$own" --to qasm3 --out "$own"
 keeps "$own" "$qring" sample "$own" --out "$own"
 keeps "$work/net/weights.h5" "$qring" weights --init "$work/net" --to "$work/net/weights.h5"
+check "a job from standard input, predictions to standard output" run_in 60 "$work/stdin.log" sh -c "'$qring' infer - --weights '$h5' --predictions - <'$base'"
 mkfifo "$work/fifo"; ln -s /dev/null "$work/null"
 for name in fifo null; do
     wrong 2 'choose another path' "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$work/rows9.csv" --out "$work/$name"

@@ -140,6 +140,20 @@ static void test_heartbeats_of_a_large_ring_that_forms(void) {
           n_heartbeats - before);
 }
 
+/* While a ring forms, peers come one after the other: the proposer is told of each, others get the
+ * news with the next heartbeat. */
+static void test_news_while_a_ring_forms(void) {
+    start_member(N - 1);
+    for (uint32_t i = 0; i < N - 1; i++) {
+        if (i == 16) memset(heartbeats, 0, sizeof heartbeats);
+        send_hello(i);
+        pass_time(100 * QR_MS);
+    }
+    CHECK(heartbeats[0] == 15, "%u to the proposer after 15 newcomers", heartbeats[0]);
+    for (uint32_t i = 1; i < 16; i++)
+        CHECK(heartbeats[i] <= 4, "%u to worker %u in 1.5 s", heartbeats[i], i);
+}
+
 static void send_message(uint32_t from, const struct qr_message *msg) {
     handle(m, .kind = QR_EVENT_MESSAGE, .conn = conn_of(from), .message = msg);
 }
@@ -403,6 +417,7 @@ int main(void) {
     test_dials_after_the_newcomers();
     test_late_ticks_are_no_silence();
     test_heartbeats_of_a_large_ring_that_forms();
+    test_news_while_a_ring_forms();
     test_heartbeats_of_a_large_ring_that_works();
     test_heartbeats_to_an_old_version();
     test_one_loss_counts_once();

@@ -1,7 +1,7 @@
 /* store/web/curl.c — the HTTP client of libcurl, and the headers of replies. Start reading at
  * send_curl(). */
-#include <errno.h>
 #include <curl/curl.h>
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <strings.h>
