@@ -88,7 +88,7 @@ run permanent "train.initial_weights: there is no file $cwd/nowhere.h5, and besi
 
 # new samples: errors name the row, the column or the flag, and the fix
 net=$root/tests/golden/digests/jobs/categorical-crossentropy.json
-run_in 60 "$work/net.log" "$qring" run "$net" -n 1 --epochs 1 --out "$work/net" --logdir= --checkpoints none
+run_to "$work/net.log" "$qring" run "$net" -n 1 --epochs 1 --out "$work/net" --logdir= --checkpoints none
 samples() { rows=$1; shift; printf '%s\n' "$@" >"$work/rows$rows.csv"; echo "$work/rows$rows.csv"; } # name, lines
 predict() { code=$1 words=$2 data=$3; shift 3; wrong "$code" "$words" "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$data" --out "$out/predictions" "$@"; }
 evaluate() { code=$1 words=$2; shift 2; wrong "$code" "$words" "$qring" evaluate "$net" --weights "$work/net/weights.h5" "$@"; }
@@ -134,7 +134,7 @@ keeps "$own" "$qring" infer "$own" --weights "$h5" --predictions "$own"
 keeps "$own" "$qring" export "$own" --to qasm3 --out "$own"
 keeps "$own" "$qring" sample "$own" --out "$own"
 keeps "$work/net/weights.h5" "$qring" weights --init "$work/net" --to "$work/net/weights.h5"
-check "a job from standard input, predictions to standard output" run_in 60 "$work/stdin.log" sh -c "'$qring' infer - --weights '$h5' --predictions - <'$base'"
+check "a job from standard input, predictions to standard output" run_to "$work/stdin.log" sh -c "'$qring' infer - --weights '$h5' --predictions - <'$base'"
 mkfifo "$work/fifo"; ln -s /dev/null "$work/null"
 for name in fifo null; do
     wrong 2 'choose another path' "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$work/rows9.csv" --out "$work/$name"
@@ -147,7 +147,7 @@ done
 wrong 2 'takes no inputs (data.source is none)' "$qring" predict tests/golden/digests/jobs/vqe-hamiltonian.json --weights w.h5 --data "$work/rows9.csv"
 wrong 4 'x has 4 columns, but the model takes 8' "$qring" predict "$base" --weights tests/golden/tfq/qcnn_weights.h5 --data "$work/rows9.csv"
 turns=$root/tests/golden/digests/jobs/gate-list.json
-run_in 60 "$work/turns.log" "$qring" run "$turns" -n 1 --epochs 1 --out "$work/turns" --logdir= --checkpoints none
+run_to "$work/turns.log" "$qring" run "$turns" -n 1 --epochs 1 --out "$work/turns" --logdir= --checkpoints none
 "$qring" weights "$work/turns/weights.safetensors" --to "$work/turns.npz" >"$work/turns.log"
 wrong 2 'rows11.csv: x has 4 columns, but the model reads 3, and the weights hold no column names' "$qring" predict "$turns" --weights "$work/turns.npz" --data "$(samples 11 id,x0,x1,x2 1,2,3,4)"
 evaluate 4 'neither columns y0 to y2 nor a column y of classes' --data "$work/rows9.csv"

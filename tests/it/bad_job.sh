@@ -174,7 +174,7 @@ sweep 'unknown flag --leas; did you mean --lease?' "$good" --leas 3s
 sweep 'gs:/bucket/x|two slashes' "$good" --to gs:/bucket/x
 : >"$work/no-folder"
 wrong permanent "$work/no-folder" "$qring" sweep "$work/sweep.json" --out "$work/no-folder/out"
-check "a sweep" run_in 60 "$work/swept.log" "$qring" sweep "$work/sweep.json" --out "$work/swept" --epochs 1 --logdir ''
+check "a sweep" run_to "$work/swept.log" "$qring" sweep "$work/sweep.json" --out "$work/swept" --epochs 1 --logdir ''
 check "--epochs applies to the trials" sh -c "grep -q '\"epochs\": 1,' '$work/swept/trials/0000/result.json'"
 wrong 2 "$work/swept has another sweep: train.epochs: 1 in $work/swept, 2 here|--fresh" "$qring" sweep "$work/sweep.json" --out "$work/swept" --set train.epochs=2
 echo '{"trial":0}' >"$work/swept/sweep/rows/0-0000.json"
@@ -322,7 +322,7 @@ run 2 'model[0].l2' "$(sed 's/"l2": 0.01/"l2": -0.01/' "$weighted" >"$work/minus
 # expect_warning NAME WORDS: $work/NAME.json trains; run and validate each print one warning with
 # these words
 expect_warning() {
-    run_in 60 "$work/$1.log" "$qring" run "$work/$1.json" -n 1 --epochs 1 --out "$work/$1"
+    run_to "$work/$1.log" "$qring" run "$work/$1.json" -n 1 --epochs 1 --out "$work/$1"
     check "$1: it trains" test -s "$work/$1/weights.h5"
     check "$1: one warning: $(tail -n 3 "$work/$1.log")" test "$(grep -cF -- "$2" "$work/$1.log")" = 1
     check "$1: qring validate warns too" test "$("$qring" validate "$work/$1.json" --out "$work/$1.v" 2>&1 | grep -cF -- "$2")" = 1
@@ -338,7 +338,7 @@ expect_warning sided 'data: all 5 training samples have the label -1, so there i
 check "the names of the inputs are logged" holds "$work/sided.log" 'inputs: a, b, c'
 check "validate prints them too" sh -c "'$qring' validate '$work/sided.json' --out '$work/sided.v' 2>/dev/null | grep -q '^inputs *a, b, c$'"
 own mixed "$one" ', "shuffle_split": 1' hinge
-run_in 60 "$work/mixed.log" "$qring" run "$work/mixed.json" -n 2 --epochs 1 --out "$work/mixed"
+run_to "$work/mixed.log" "$qring" run "$work/mixed.json" -n 2 --epochs 1 --out "$work/mixed"
 check "a split by a seed trains, with data beside the job file" test -s "$work/mixed/weights.h5"
 check "the split by a seed gives no warning" sh -c "! grep -q 'one answer' '$work/mixed.log'"
 own columns "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"gates\": [$(turn 0 0), $(turn 1 2)]}, \"readouts\": [\"Z0\"]}" ', "shuffle_split": 1' mse
@@ -346,7 +346,7 @@ run 2 'data: the circuit does not use column b; if that is intended, list the co
 wrong 2 'data: the circuit does not use column b' "$qring" validate "$work/columns.json"
 named() { own "$1" "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 1, \"gates\": [{\"gate\": \"RY\", \"qubits\": [0], \"angle\": \"$2\"}]}}" "$3, \"shuffle_split\": 1" mse; } # name, angle, more of data
 named by-name 'w*x.a + asin(x.c)' ', "columns": ["c", "a"]'
-run_in 60 "$work/by-name.log" "$qring" run "$work/by-name.json" -n 2 --epochs 2 --out "$work/by-name"
+run_to "$work/by-name.log" "$qring" run "$work/by-name.json" -n 2 --epochs 2 --out "$work/by-name"
 check "columns selected by name train: $(tail -n 3 "$work/by-name.log")" test -s "$work/by-name/weights.h5"
 check "the selected columns are logged" holds "$work/by-name.log" 'inputs: c, a'
 named unpicked 'w*x.a + x.c' ''
@@ -358,7 +358,7 @@ run 4 "sorted.csv: there is no input column 'q'|there are: a, b, c" "$work/nowhe
 named both-ways 'x.a + x[0]' ''
 run 2 'calls some columns by name (x.a) and others by number (x[0])' "$work/both-ways.json"
 named outside 'w + asin(10*x.a)' ', "columns": ["a"]'
-run_in 60 "$work/outside.log" "$qring" run "$work/outside.json" -n 1 --out "$work/outside"
+run_to "$work/outside.log" "$qring" run "$work/outside.json" -n 1 --out "$work/outside"
 check "an angle that is not finite is an error of the sample: $(tail -n 3 "$work/outside.log")" holds "$work/outside.log" 'gives a loss or gradient that is not finite'
 own readouts "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"columns\": 3, \"gates\": [$(turn 0 0), $(turn 1 2), $(turn 0 1)]}}" ', "shuffle_split": 1' mse
 expect_warning readouts 'data: a sample has one label, which is used for all 2 outputs: without readouts the layer reads Z of 2 qubits; give one in "readouts", or add a dense layer with 1 unit'
@@ -376,13 +376,13 @@ expect_warning reach "data: the labels lie in -1 to 1, but the model's outputs i
 own positive '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' hinge
 expect_warning positive 'train.loss: hinge uses the sign of the outputs as the class, but they are never below 0'
 sed 's/"activation": "softmax"/"activation": "sigmoid"/' tests/golden/digests/jobs/categorical-crossentropy.json >"$work/doubt.json"
-run_in 60 "$work/doubt.log" "$qring" run "$work/doubt.json" -n 1 --epochs 1 --out "$work/doubt"
+run_to "$work/doubt.log" "$qring" run "$work/doubt.json" -n 1 --epochs 1 --out "$work/doubt"
 check "a loss for probabilities without a softmax: it trains" test -s "$work/doubt/weights.h5"
 check "a loss for probabilities without a softmax: one warning" test "$(grep -c 'activation is not softmax' "$work/doubt.log")" = 1
 check "qring validate warns of a loss for probabilities without a softmax" test "$("$qring" validate "$work/doubt.json" 2>&1 | grep -c 'activation is not softmax')" = 1
 
 # Early stopping logs the epoch and the reason.
-run_in 60 "$work/stopped.log" "$qring" run tests/golden/digests/jobs/mae-stopping.json -n 1 --out "$work/stopped"
+run_to "$work/stopped.log" "$qring" run tests/golden/digests/jobs/mae-stopping.json -n 1 --out "$work/stopped"
 check "the epoch and reason of early stopping" grep -q '^stopped early after epoch [1-5] of 6: val_accuracy has not improved$' "$work/stopped.log"
 check "the epoch of the written weights" grep -q '^best epoch [1-5]: val_accuracy [0-9.]*; the weights are that epoch.s$' "$work/stopped.log"
 end

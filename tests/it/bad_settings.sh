@@ -120,7 +120,7 @@ evaluator '--checkpoint-epochs|-1' "$base" --out "$out" --checkpoint-epochs -1
 evaluator '--out|results' "$base" --out gs://bucket/name
 wrong 2 '--role is not supported by qring run' "$qring" run "$base" -n 1 --role evaluator --out "$out"
 wrong 2 'TF_CONFIG defines the roles' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --role evaluator --out "$out"
-run_in 60 "$work/judged.log" "$qringd" "$base" --epochs 2 --out "$work/judged"
+run_to "$work/judged.log" "$qringd" "$base" --epochs 2 --out "$work/judged"
 evaluator 'judged/checkpoints has the checkpoints of another job: its hash is|this evaluator|--set' "$base" --out "$work/judge" --set seed=4711 --checkpoints "$work/judged/checkpoints"
 mkdir -p "$work/judge"; echo 'step,loss' >"$work/judge/evaluation.jsonl"
 evaluator 'judge/evaluation.jsonl: its last line was not written by an evaluator; delete it, or choose another --out' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
@@ -152,7 +152,7 @@ case $QR_B in */release) sanitized= ;; *) sanitized=1 ;; esac
 if [ "$sanitized" ]; then
     skip "a machine without /proc: sanitizers read it"
 elif unshare -m true 2>/dev/null; then
-    no_proc() { run_in 60 "$work/no-proc.log" unshare -m sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "$@" "$base" --epochs 1 --out "$work/no-proc"; }
+    no_proc() { run_to "$work/no-proc.log" unshare -m sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "$@" "$base" --epochs 1 --out "$work/no-proc"; }
     no_proc "$qring" run; rc=$?
     check "qring run without /proc: 2, not $rc" test $rc = 2
     check "qring run without /proc: the fix" holds "$work/no-proc.log" "mount /proc (mount -t proc proc /proc), or start qringd itself"
@@ -167,8 +167,8 @@ fi
 edit 's/"seed": 1/"seed": 4711/' other >/dev/null
 # shellcheck disable=SC2046
 set -- $(free_ports 2)
-TF_CONFIG=$(tf_config 0 "127.0.0.1:$1" "127.0.0.1:$2") timeout 60 "$qringd" "$base" --data-port 0 --out "$work/a" >"$work/a.log" 2>&1 </dev/null & a=$!
-TF_CONFIG=$(tf_config 1 "127.0.0.1:$1" "127.0.0.1:$2") timeout 60 "$qringd" "$work/other.json" --data-port 0 --out "$work/b" >"$work/b.log" 2>&1 </dev/null & b=$!
+TF_CONFIG=$(tf_config 0 "127.0.0.1:$1" "127.0.0.1:$2") timeout 600 "$qringd" "$base" --data-port 0 --out "$work/a" >"$work/a.log" 2>&1 </dev/null & a=$!
+TF_CONFIG=$(tf_config 1 "127.0.0.1:$1" "127.0.0.1:$2") timeout 600 "$qringd" "$work/other.json" --data-port 0 --out "$work/b" >"$work/b.log" 2>&1 </dev/null & b=$!
 wait $a; rc_a=$?; wait $b; rc_b=$?
 check "two jobs under one name: exit codes 3 and 3, not $rc_a and $rc_b" test "$rc_a $rc_b" = "3 3"
 for side in a b; do for w in seed 4711; do check "worker $side logs '$w'" holds "$work/$side.log" "$w"; done; done

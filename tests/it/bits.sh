@@ -29,14 +29,14 @@ isa_name() { case $1 in 0) echo portable ;; 1) echo avx2 ;; 2) echo avx512 ;; es
 sum_name() { case $1 in 0) echo ring ;; 1) echo star ;; 2) echo doubling ;; esac; }
 have=" portable "
 for isa in avx2 avx512; do
-    if run_in 60 "$work/log" "$qring" run $jobs/hybrid-4.json -n 1 --epochs 1 --isa $isa --out "$work/probe"; then have="$have$isa " fast="$fast $isa"; else skip "no $isa on this CPU: its rows run portable"; fi
+    if run_to "$work/log" "$qring" run $jobs/hybrid-4.json -n 1 --epochs 1 --isa $isa --out "$work/probe"; then have="$have$isa " fast="$fast $isa"; else skip "no $isa on this CPU: its rows run portable"; fi
 done
 
 one() { # workers, threads, isa, all-reduce, job number
     isa=$3; case $have in *" $isa "*) ;; *) isa=portable ;; esac
     job=$(job_file "$5"); name=$(basename "$job" .json)
     out=$work/$name-$1-$2-$isa-$4
-    run_in 120 "$work/log" "$qring" run "$job" -n "$1" --threads "$2" --isa "$isa" --allreduce "$4" --out "$out"
+    run_to "$work/log" "$qring" run "$job" -n "$1" --threads "$2" --isa "$isa" --allreduce "$4" --out "$out"
     rc=$?
     if [ $rc != 0 ]; then fail "$name with $1 workers, $2 threads, $isa, $4: exit $rc"; tail -n 5 "$work/log"; return; fi
     digest=$(json_string "$out/result.json" state_digest)

@@ -28,7 +28,7 @@ mebibytes() { awk -v n="$1" 'BEGIN { printf "%.1f MiB", n / 1048576 }'; }
 for t in v2-pod v2-high v2-host v2-below v2-host-namespace v1-pod v1-host hybrid hybrid-split; do
     tree=$work/$t; mkdir -p "$tree"
     unpack "tests/cgroups/$t" "$tree"
-    run_in 60 "$work/$t.log" unshare -m "$work/inside" "$tree" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/$t.out"; rc=$?
+    run_to "$work/$t.log" unshare -m "$work/inside" "$tree" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/$t.out"; rc=$?
     limit_line=$(limits "$work/$t.log")
     threads=$(sed -n 's/^threads //p' "tests/cgroups/$t") memory=$(sed -n 's/^memory //p' "tests/cgroups/$t")
     check "$t: the job trains (exit $rc): $(tail -n 2 "$work/$t.log")" [ $rc = 0 ]
@@ -40,14 +40,14 @@ done
 
 # --threads, and `qring validate`; a job that does not fit gets an error with the limit's file.
 tree=$work/v2-high
-run_in 60 "$work/set.log" unshare -m "$work/inside" "$tree" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/set.out" --threads 1
+run_to "$work/set.log" unshare -m "$work/inside" "$tree" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/set.out" --threads 1
 check "--threads: $(limits "$work/set.log")" test "$(limits "$work/set.log")" = "1 thread (as set), 384.0 MiB of memory (cgroup v2, memory.high)"
-run_in 60 "$work/validate.log" unshare -m "$work/inside" "$tree" "$qring" validate deploy/jobs/qcnn.json
+run_to "$work/validate.log" unshare -m "$work/inside" "$tree" "$qring" validate deploy/jobs/qcnn.json
 check "qring validate: $(cat "$work/validate.log")" holds "$work/validate.log" "this process may use 384.0 MiB (cgroup v2, memory.high)"
-run_in 60 "$work/json.log" unshare -m "$work/inside" "$tree" "$qring" validate deploy/jobs/qcnn.json --json
+run_to "$work/json.log" unshare -m "$work/inside" "$tree" "$qring" validate deploy/jobs/qcnn.json --json
 check "qring validate --json: $(cat "$work/json.log")" holds "$work/json.log" '"memory_limit_by":"cgroup v2, memory.high"'
 mkdir -p "$work/tight/sys/fs/cgroup"; echo 8388608 >"$work/tight/sys/fs/cgroup/memory.high"
-run_in 60 "$work/tight.log" unshare -m "$work/inside" "$work/tight" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/tight.out"; rc=$?
+run_to "$work/tight.log" unshare -m "$work/inside" "$work/tight" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/tight.out"; rc=$?
 check "too little memory: a permanent exit code, not $rc" test $rc -ge 1 -a $rc -lt 124
 check "the limit's file is named: $(cat "$work/tight.log")" holds "$work/tight.log" "may use 8388608 bytes (cgroup v2, memory.high)"
 
@@ -57,7 +57,7 @@ if [ -n "$own" ] && mkdir "$v1$own/$group" 2>/dev/null; then
     echo 1 >"$v1$own/$group/memory.use_hierarchy" 2>/dev/null
     mkdir "$v1$own/$group/in"
     echo 201326592 >"$v1$own/$group/memory.limit_in_bytes"
-    run_in 60 "$work/real1.log" sh -c 'echo $$ >"$1/tasks" && shift && exec "$@"' sh "$v1$own/$group/in" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/real1.out"
+    run_to "$work/real1.log" sh -c 'echo $$ >"$1/tasks" && shift && exec "$@"' sh "$v1$own/$group/in" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/real1.out"
     case $(limits "$work/real1.log") in *", 192.0 MiB of memory (cgroup v1, memory.limit_in_bytes)") pass ;; *) fail "the kernel's v1: $(cat "$work/real1.log")" ;; esac
     rmdir "$v1$own/$group/in" "$v1$own/$group"
 else skip "the kernel's cgroup v1: not mounted, or read-only"; fi
@@ -77,7 +77,7 @@ echo $$ >"$at/qring-$$/in/cgroup.procs" || exit 99
 "$@"
 END
 chmod +x "$work/real2"; mkdir "$work/v2"
-run_in 60 "$work/real2.log" unshare -m "$work/real2" "$work/v2" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/real2.out"; rc=$?
+run_to "$work/real2.log" unshare -m "$work/real2" "$work/v2" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/real2.out"; rc=$?
 if [ $rc = 99 ]; then skip "the kernel's cgroup v2: $(tail -n 1 "$work/real2.log")"
 elif grep -q "^memory: v2's" "$work/real2.log"; then
     case $(limits "$work/real2.log") in *", 200.0 MiB of memory (cgroup v2, memory.high)") pass ;; *) fail "the kernel's v2: $(cat "$work/real2.log")" ;; esac

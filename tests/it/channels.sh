@@ -53,7 +53,7 @@ P
 # The same bits, however the samples are split into files.
 hash() { json_string "$work/$1/result.json" job_hash; }
 trained() { # NAME AS
-    check "$1 trains: $(tail -n 1 "$work/$1.log" 2>/dev/null)" run_in 60 "$work/$1.log" "$qring" run "$work/$1.json" -n "${3:-1}" --out "$work/$1" --logdir=
+    check "$1 trains: $(tail -n 1 "$work/$1.log" 2>/dev/null)" run_to "$work/$1.log" "$qring" run "$work/$1.json" -n "${3:-1}" --out "$work/$1" --logdir=
     [ -z "$2" ] && return
     check "$1 has the weights of $2" cmp "$work/$1/weights.h5" "$work/$2/weights.h5"
     check "$1 has the job hash of $2: $(hash "$1") $(hash "$2")" test "$(hash "$1")" = "$(hash "$2")"
@@ -64,7 +64,7 @@ trained folder plain 2
 trained whole ''
 trained split whole
 check "other samples change the job hash" test "$(hash whole)" != "$(hash plain)"
-run_in 60 "$work/set.log" "$qring" run "$work/plain.json" -n 1 --out "$work/set" --logdir= --set "data.channels.test.url=$work/test.csv"
+run_to "$work/set.log" "$qring" run "$work/plain.json" -n 1 --out "$work/set" --logdir= --set "data.channels.test.url=$work/test.csv"
 check "a channel added with --set does not change the job hash" test "$(hash set)" = "$(hash plain)"
 
 # evaluation and prediction by channel name
@@ -104,9 +104,9 @@ check "a channel of npz in a job of CSV: loss $(loss channel) $(loss file)" test
 (cd "$work/elsewhere" && "$qring" evaluate "$work/named" --channel test --json) >"$work/channel" 2>&1
 check "the job in a run's folder finds its channels" test "$(loss channel)" = "$(ask file evaluate plain.json --data "$work/test.csv" --json; loss file)"
 check "the job in a run's folder has absolute paths" holds "$work/list/job.json" "\"$work/one.csv\""
-check "validate: $(tail -n 3 "$work/validate.log" 2>/dev/null)" run_in 60 "$work/validate.log" "$qring" validate "$work/named.json" --out "$work/none"
+check "validate: $(tail -n 3 "$work/validate.log" 2>/dev/null)" run_to "$work/validate.log" "$qring" validate "$work/named.json" --out "$work/none"
 check "validate reads every channel" holds "$work/validate.log" "10 samples in channel test, 10 samples in channel new"
-run_in 60 "$work/validate.log" "$qring" validate "$work/named.json" --out "$work/none" --set data.channels.test=gone.csv; rc=$?
+run_to "$work/validate.log" "$qring" validate "$work/named.json" --out "$work/none" --set data.channels.test=gone.csv; rc=$?
 check "a missing file of a channel: exit 2, not $rc" test $rc = 2
 check "a missing file of a channel: named" holds "$work/validate.log" "data.channels.test: there is no file"
 end

@@ -44,14 +44,14 @@ if [ -n "$py_exe" ]; then
     # the command of a pod: its identity, the ring and its digest, the predictions
     job=$root/deploy/jobs/qcnn.json
     printf '%s --print-identity\n' "JOB_COMPLETION_INDEX=1 $(in_pod deploy/jobs/qcnn.yaml qcnn 1 "$job")" >"$work/identity.sh"
-    check "a pod prints its identity" run_in 60 "$work/identity.log" sh "$work/identity.sh"
+    check "a pod prints its identity" run_to "$work/identity.log" sh "$work/identity.sh"
     for words in '"source":"job_index"' '"index":1' '"address":"qcnn-1.qcnn:2222"' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
         check "a pod's identity has $words" holds "$work/identity.log" "$words"
     done
     # the other ways to launch: FILE|ENVIRONMENT OF POD 1|ITS IDENTITY
     while IFS='|' read -r f with wanted; do
         printf '%s %s --print-identity\n' "$with" "$(in_pod "deploy/jobs/$f.yaml" qcnn 1 "$job")" >"$work/identity.sh"
-        check "a pod of $f.yaml starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
+        check "a pod of $f.yaml starts" run_to "$work/identity.log" sh "$work/identity.sh"
         for words in $wanted; do check "a pod of $f.yaml has identity $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"; done
     done <<T
 jobset|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-workers-0-0.qcnn:2222","qcnn-workers-0-1.qcnn:2222"]
@@ -63,7 +63,7 @@ T
     sparse='{"cluster":{"worker":{},"ps":["p:2222"]},"task":' with_evaluator='{"cluster":{"worker":["w:2222"],"evaluator":["e:2222"]},"task":'
     while IFS='|' read -r f pod with wanted; do
         printf '%s %s --print-identity\n' "$with" "$(in_pod "$f" "$pod" 0 "$job")" >"$work/identity.sh"
-        check "pod $pod of $f starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
+        check "pod $pod of $f starts" run_to "$work/identity.log" sh "$work/identity.sh"
         for words in $wanted; do check "pod $pod of $f has identity $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"; done
     done <<T
 deploy/jobs/tfjob-ps.yaml|qcnn|QRING_INDEX=0 TF_CONFIG='$sparse{"type":"worker","index":0}}'|"role":"worker" "index":1 "parameter_servers":1 "peers":["qcnn-ps-0:2222","qcnn-worker-0:2222"]
@@ -72,13 +72,13 @@ deploy/jobs/tfjob-evaluator.yaml|qcnn|TF_CONFIG='$with_evaluator{"type":"worker"
 deploy/jobs/tfjob-evaluator.yaml|qcnn-eval|TF_CONFIG='$with_evaluator{"type":"evaluator","index":0}}'|"role":"evaluator" "index":null "address":"e:2222"
 T
     printf 'JOB_COMPLETION_INDEX=1 %s --replicas=2 --print-identity\n' "$(in_pod deploy/jobs/clustertrainingruntime.yaml qring 1 "$job")" >"$work/identity.sh"
-    check "a pod of a TrainJob by the cluster's runtime starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
+    check "a pod of a TrainJob by the cluster's runtime starts" run_to "$work/identity.log" sh "$work/identity.sh"
     for words in '"source":"job_index"' '"index":1' '"peers":["qring-node-0-0.qring:2222","qring-node-0-1.qring:2222"]'; do
         check "a pod of a TrainJob by the cluster's runtime has identity $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
     done
     printf 'hostname qcnn-1 && %s --print-identity\n' "$(in_pod deploy/jobs/statefulset.yaml qcnn 1 "$job")" >"$work/identity.sh"
     if unshare -U -r -u true 2>/dev/null; then
-        check "a pod of statefulset.yaml starts" run_in 60 "$work/identity.log" unshare -U -r -u sh "$work/identity.sh"
+        check "a pod of statefulset.yaml starts" run_to "$work/identity.log" unshare -U -r -u sh "$work/identity.sh"
         for words in '"source":"statefulset"' '"index":1' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
             check "a pod of statefulset.yaml has identity $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
         done
@@ -88,18 +88,18 @@ T
         check "the TFJob has the tutorial's flag $flag" holds "$work/tfjob.sh" " $flag"
     done
     TF_CONFIG=$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-worker-1.default.svc:2222)
-    run_in 60 "$work/tfjob.log" env TF_CONFIG="$TF_CONFIG" sh "$work/tfjob.sh"
+    run_to "$work/tfjob.log" env TF_CONFIG="$TF_CONFIG" sh "$work/tfjob.sh"
     unset TF_CONFIG
     check "a TFJob's pod accepts the tutorial's flags and prints its index: $(tail -n 1 "$work/tfjob.log")" \
         grep -q '"source":"tf_config".*"index":1' "$work/tfjob.log"
     in_pod deploy/jobs/qcnn.yaml qcnn 0 "$job" | sed 's/ --plaintext//' >"$work/plain.sh"
-    run_in 60 "$work/plain.log" env JOB_COMPLETION_INDEX=0 QRING_START_TIMEOUT=1s sh "$work/plain.sh"; rc=$?
+    run_to "$work/plain.log" env JOB_COMPLETION_INDEX=0 QRING_START_TIMEOUT=1s sh "$work/plain.sh"; rc=$?
     check "without --plaintext a worker does not start: exit $rc" test $rc = 2
     check "the error names plaintext" holds "$work/plain.log" plaintext
     # two pods by their Service's names
     if ring_of deploy/jobs/qcnn.yaml qcnn "$job"; then
         check "two pods train and end with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
-        run_in 60 "$work/one.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/one"
+        run_to "$work/one.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/one"
         one=$(json_string "$work/one/result.json" state_digest)
         two=$(json_string "$work/out0/result.json" state_digest)
         check "two pods: the digest of qring run: '$two', '$one'" test -n "$one" -a "$one" = "$two"
@@ -107,7 +107,7 @@ T
     else skip "cannot create namespaces: the rendered rings do not run"; fi
     weights=$root/tests/golden/tfq/qcnn_weights.h5
     in_pod deploy/jobs/infer.yaml qcnn-infer 0 "$job" | sed "s|gs://my-bucket/qcnn/weights.h5|$weights|" >"$work/infer.sh"
-    check "the inference pod runs" run_in 60 "$work/infer.txt" sh "$work/infer.sh"
+    check "the inference pod runs" run_to "$work/infer.txt" sh "$work/infer.sh"
     "$qring" infer deploy/jobs/qcnn.json --weights "$weights" >"$work/local.txt" 2>&1
     check "the inference pod prints the output of a local qring infer" cmp "$work/infer.txt" "$work/local.txt"
     check "Results, Test Labels, Mean squared error" test "$(grep -cE '^(Results|Test Labels|Mean squared error: )' "$work/infer.txt")" = 3
@@ -119,8 +119,8 @@ T
 import sys, yaml
 for part in yaml.safe_load_all(open('deploy/jobs/sweep.yaml')):
     if part['kind'] == 'ConfigMap': sys.stdout.write(part['data']['job.json'])" >"$work/swept.json"
-    run_in 100 "$work/sweep0.log" env JOB_COMPLETION_INDEX=0 QRING_SET=train.epochs=2 sh "$work/sweep0.sh" & first=$!
-    run_in 100 "$work/sweep1.log" env JOB_COMPLETION_INDEX=1 QRING_SET=train.epochs=2 sh "$work/sweep1.sh"; second=$?
+    run_to "$work/sweep0.log" env JOB_COMPLETION_INDEX=0 QRING_SET=train.epochs=2 sh "$work/sweep0.sh" & first=$!
+    run_to "$work/sweep1.log" env JOB_COMPLETION_INDEX=1 QRING_SET=train.epochs=2 sh "$work/sweep1.sh"; second=$?
     wait $first; first=$?
     check "two pods of the sweep end with 0 0, not $first $second: $(tail -n 1 "$work/sweep0.log")" test "$first $second" = "0 0"
     check "the two pods of the sweep write the same table" cmp "$work/out0/sweep.csv" "$work/out1/sweep.csv"
@@ -160,7 +160,7 @@ if [ -n "$py_exe" ]; then
     while IFS='|' read -r values servers workers; do
         for pod in a-release-ps a-release; do
             printf 'JOB_COMPLETION_INDEX=1 %s --print-identity\n' "$(in_pod "$work/$values.yaml" $pod 1 "$job")" >"$work/identity.sh"
-            check "$values: $pod starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
+            check "$values: $pod starts" run_to "$work/identity.log" sh "$work/identity.sh"
             i=3; [ $pod = a-release ] || i=1
             for words in "\"index\":$i," '"parameter_servers":2' "$servers" "$workers"; do
                 check "$values: $pod has identity $words: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" "$words"
@@ -177,12 +177,12 @@ fi
 if [ -n "$py_exe" ]; then
     for values in evaluator evaluator-jobset; do
         printf 'JOB_COMPLETION_INDEX=1 %s --print-identity\n' "$(in_pod "$work/$values.yaml" a-release-eval 0 "$job")" >"$work/identity.sh"
-        check "$values: the evaluator's pod starts" run_in 60 "$work/identity.log" sh "$work/identity.sh"
+        check "$values: the evaluator's pod starts" run_to "$work/identity.log" sh "$work/identity.sh"
         check "$values: the pod is an evaluator: $(tail -n 1 "$work/identity.log")" holds "$work/identity.log" '"role":"evaluator","index":null'
     done
     in_pod "$work/evaluator.yaml" a-release-eval 0 "$job" | sed "s|--out=[^ ]*|--out=$work/claim|" >"$work/eval.sh"
-    run_in 60 "$work/claim.log" "$qring" run deploy/jobs/qcnn.json -n 1 --epochs 7 --out "$work/claim"
-    check "the evaluator ends with 0" run_in 60 "$work/eval.log" sh "$work/eval.sh"
+    run_to "$work/claim.log" "$qring" run deploy/jobs/qcnn.json -n 1 --epochs 7 --out "$work/claim"
+    check "the evaluator ends with 0" run_to "$work/eval.log" sh "$work/eval.sh"
     check "the evaluator's last line is that of training's evaluation" test "$(sed 's/,"job_hash.*/}/' "$work/claim/evaluation.jsonl")" = "$(tail -n 1 "$work/claim/steps.jsonl" | sed 's/,"state_digest.*/}/')"
 fi
 check "an evaluator without shared storage is rejected" sh -c "'$helm' template a charts/qring --kube-version 1.33.0 --set evaluator=true 2>&1 | grep -q 'evaluator: the pods have nothing in common'"

@@ -66,7 +66,7 @@ beyond() { # POD-SECONDS MAX-COST: the run ended within a step of the limit
 
 all --max-cost 9
 until_true 60 "the ring trains" trains
-run_in 60 "$work/status" "$qring" status "127.0.0.1:$h1"
+run_to "$work/status" "$qring" status "127.0.0.1:$h1"
 check "qring status: $(grep '^cost' "$work/status")" grep -qE '^cost        [0-9.e-]+ pod-hours, [0-9.]+ at the set price$' "$work/status"
 kill -9 "$w2"; wait "$w2" 2>/dev/null
 codes "$w0" "$w1"
@@ -98,7 +98,7 @@ near "$($python -c "print(round($second - $first, 3))")" "$(integral "$work/work
 check "each step once" sh -c '! grep -o "^{\"step\":[0-9]*,\"epoch\":[0-9]*,\"kind\":\"TRAIN\"" "$1" | sort | uniq -d | grep -q .' - "$work/out/steps.jsonl"
 
 # A run that succeeds, on one worker; SIGTERM writes the cost.
-alone() { run_in 60 "$work/alone.log" "$qringd" "$work/job.json" --http-port 0 --threads 1 --out "$work/one" --log-format json --price-per-pod-hour 3600 "$@"; }
+alone() { run_to "$work/alone.log" "$qringd" "$work/job.json" --http-port 0 --threads 1 --out "$work/one" --log-format json --price-per-pod-hour 3600 "$@"; }
 alone --epochs 300 --logdir "$work/one/logs"; rc=$?
 check "a priced run ends with 0, not $rc" test $rc = 0
 cost=$($python -c 'import json, sys; c = json.load(open(sys.argv[1]))["cost"]; assert abs(c["cost"] - c["pod_seconds"]) < 1e-6 and abs(c["pod_hours"] * 3600 - c["cost"]) < 1e-6; print(c["pod_seconds"])' "$work/one/result.json")

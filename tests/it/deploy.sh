@@ -316,12 +316,12 @@ kill \$fake
 echo "\$a \$b \$c"
 R
 # shellcheck disable=SC2086
-ends=$(timeout -k 5 120 unshare $as --kill-child sh "$work/tutorial.sh" 2>"$work/tutorial.log" </dev/null)
+ends=$(timeout -k 5 600 unshare $as --kill-child sh "$work/tutorial.sh" 2>"$work/tutorial.log" </dev/null)
 check "trained by two, uploaded, inferred: '$ends', not '0 0 0': $(tail -n 2 "$work/tf0.log") $(cat "$work/tf-infer.log" "$work/tutorial.log")" test "$ends" = "0 0 0"
 for i in 0 1; do
     check "worker $i has the operator's identity" holds "$work/tf$i.log" "this is a worker, index $i, at qcnn-worker-$i.default.svc:2222 (tf_config"
 done
-check "the same job with qring run" run_in 90 "$work/here.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/here"
+check "the same job with qring run" run_to "$work/here.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/here"
 check "the uploaded weights are those of qring run" cmp "$work/tf.h5" "$work/here/weights.h5"
 for part in train validation; do check "TensorBoard's files for $part are in the bucket" holds "$work/tf-logs.json" "qcnn-logs/$part/events.out.tfevents"; done
 "$qring" infer deploy/jobs/qcnn.json --weights "$work/here/weights.h5" >"$work/here.txt" 2>&1

@@ -22,7 +22,7 @@ for contract in f32-v1 f64-v1; do
         for isa in $tables; do
             if [ "$isa" = portable ] && [ "${qubits:-0}" -gt 20 ] && [ "$full" != full ]; then continue; fi
             out=$work/$contract-$isa-$name
-            if ! run_in 300 "$work/log" "$qringd" "$job" --isa "$isa" --out "$out"; then fail "$contract $name $isa: exit $?"; tail -n 3 "$work/log"; continue; fi
+            if ! run_to "$work/log" "$qringd" "$job" --isa "$isa" --out "$out"; then fail "$contract $name $isa: exit $?"; tail -n 3 "$work/log"; continue; fi
             got="$(sed -n 's/.*"steps" *: *\([0-9]*\).*/\1/p' "$out/result.json") $(json_string "$out/result.json" state_digest)"
             if [ "$got" = "$step $digest" ]; then pass; else fail "$contract $name by $isa: step and digest $got, committed $step $digest"; fi
         done

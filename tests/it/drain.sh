@@ -61,7 +61,7 @@ no_trouble() {
 # sum_of WORDS: the sum over the workers' logs of the number after these words
 sum_of() { cat "$d"/worker?.log | sed -n "s/.*$1 \\([0-9]*\\) micro-batch.*/\\1/p" | awk '{n += $1} END {print n + 0}'; }
 
-check "one worker, the slow job" run_in 300 "$work/alone.log" "$qringd" "$work/slow.json" --out "$work/alone" --log-level debug
+check "one worker, the slow job" run_to "$work/alone.log" "$qringd" "$work/slow.json" --out "$work/alone" --log-level debug
 micro_batches=$(sed -n 's/.*computed \([0-9]*\) micro-batch.*/\1/p' "$work/alone.log")
 check "5 steps of 1600 micro-batches are 8000, not $micro_batches" test "$micro_batches" = 8000
 for leaving in 0 1; do
@@ -78,7 +78,7 @@ for leaving in 0 1; do
     no_trouble $leaving
     bound "ROW 6: SIGTERM in a slow step, $(($(sum_of computed) - micro_batches)) micro-batches computed twice: out" "$1" 1000
 done
-check "one worker, the fast job" run_in 100 "$work/fast.log" "$qringd" "$work/fast.json" --epochs 2000 --out "$work/fast"
+check "one worker, the fast job" run_to "$work/fast.log" "$qringd" "$work/fast.json" --epochs 2000 --out "$work/fast"
 for leaving in 2 0; do
     start_three "fast$leaving" "$work/fast.json" --epochs 2000
     # shellcheck disable=SC2086

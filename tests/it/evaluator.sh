@@ -8,7 +8,7 @@ unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK
 sed 's/"name": "qcnn"/"name": "evaluated"/; s/"metrics": \["accuracy"\]/"metrics": ["accuracy", "mae"], "log": {"gap": "val_loss - loss"}/' \
     deploy/jobs/qcnn.json >"$work/job.json"
 epochs=3000
-run_in 100 "$work/alone.log" "$qringd" "$work/job.json" --epochs $epochs --out "$work/alone" || fail "one worker does not train"
+run_to "$work/alone.log" "$qringd" "$work/job.json" --epochs $epochs --out "$work/alone" || fail "one worker does not train"
 digest=$(json_string "$work/alone/result.json" state_digest)
 grep '"kind":"EVAL"' "$work/alone/steps.jsonl" | sed 's/,"state_digest.*/}/' >"$work/inline"
 
@@ -58,7 +58,7 @@ done
 started="$started $workers"
 TF_CONFIG=$(config evaluator 0)
 until_lines "$out" 2
-run_in 60 "$work/output" "$qring" status "127.0.0.1:$http"
+run_to "$work/output" "$qring" status "127.0.0.1:$http"
 check "status of an evaluator: $(head -n 1 "$work/output")" grep -q "^an evaluator at 127.0.0.1:$http" "$work/output"
 check "status has the last point of the curve" grep -q '^evaluated   step [1-9][0-9]*, val_loss 0\.' "$work/output"
 for sig in KILL TERM KILL; do
@@ -88,7 +88,7 @@ start_evaluator "$out.log" "$qringd" "$work/job.json" --role evaluator --epochs 
 wait_for_log "$out.log" 'waiting'
 kill -STOP "$p"
 # shellcheck disable=SC2086
-run_in 100 "$out.train.log" "$qringd" "$work/job.json" --epochs $epochs $ends_epochs --out "$out" || fail "training waits for an evaluator"
+run_to "$out.train.log" "$qringd" "$work/job.json" --epochs $epochs $ends_epochs --out "$out" || fail "training waits for an evaluator"
 lines "$out"; check "a frozen evaluator evaluates nothing" test "$n" = 0
 kill -CONT "$p"; wait "$p"; rc=$?
 check "the resumed evaluator ends with 0, not $rc" test $rc = 0
@@ -98,7 +98,7 @@ same "frozen" "$out"
 
 # started twice after the end of the run, in a separate folder
 for i in 1 2; do
-    run_in 60 "$work/late.$i.log" "$qringd" "$work/job.json" --role evaluator --epochs $epochs --out "$work/late" --checkpoints "$out/checkpoints"
+    run_to "$work/late.$i.log" "$qringd" "$work/job.json" --role evaluator --epochs $epochs --out "$work/late" --checkpoints "$out/checkpoints"
     rc=$?; check "over, $i: 0, not $rc" test $rc = 0
 done
 curve "over" "$work/late" 1
@@ -116,7 +116,7 @@ check "SIGTERM to a waiting evaluator: 143, not $rc" test $rc = 143
 check "the termination message of a waiting evaluator" grep -q 'drained on SIGTERM' "$out.words"
 start_evaluator "$out.log" "$qringd" "$work/job.json" --role evaluator --set train.evaluate=false --epochs $epochs --out "$out"
 # shellcheck disable=SC2086
-run_in 100 "$out.train.log" "$qringd" "$work/job.json" --set train.evaluate=false --epochs $epochs $ends_epochs --out "$out" || fail "training without evaluation"
+run_to "$out.train.log" "$qringd" "$work/job.json" --set train.evaluate=false --epochs $epochs $ends_epochs --out "$out" || fail "training without evaluation"
 wait "$p"; rc=$?
 check "blind: 0, not $rc" test $rc = 0
 check "no evaluation in training" sh -c "! grep -q EVAL '$out/steps.jsonl'"
@@ -126,13 +126,13 @@ same "blind" "$out"
 # Checkpoints within an epoch: the loss is that of qring evaluate.
 out=$work/within; mkdir -p "$out"
 start_evaluator "$out.log" "$qringd" "$work/job.json" --role evaluator --epochs $epochs --out "$out"
-run_in 100 "$out.train.log" "$qringd" "$work/job.json" --epochs $epochs --checkpoint-interval 0 --checkpoint-steps 7 --out "$out" || fail "training with checkpoints within an epoch"
+run_to "$out.train.log" "$qringd" "$work/job.json" --epochs $epochs --checkpoint-interval 0 --checkpoint-steps 7 --out "$out" || fail "training with checkpoints within an epoch"
 wait "$p"
 tried=0
 for file in "$out"/checkpoints/*.safetensors; do
     step=$(basename "$file" | cut -d- -f2 | sed 's/^0*//')
     line=$(grep "^{\"step\":$step," "$out/evaluation.jsonl") || continue
-    run_in 60 "$work/output" "$qring" evaluate "$work/job.json" --weights "$file" --json
+    run_to "$work/output" "$qring" evaluate "$work/job.json" --weights "$file" --json
     loss=$(sed -n 's/.*"loss":\([^,]*\),.*/\1/p' "$work/output")
     check "step $step: $loss in $line" sh -c "echo '$line' | grep -qF '\"loss\":$loss,'"
     tried=$((tried + 1))
@@ -145,7 +145,7 @@ export STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at"
 out=$work/bucket; mkdir -p "$out"
 start_evaluator "$out.log" "$qringd" "$work/job.json" --role evaluator --epochs $epochs --out "$out/evaluator" --weights gs://auth-bucket/run/w.h5 --logdir gs://auth-bucket/run/logs
 # shellcheck disable=SC2086
-run_in 100 "$out.train.log" "$qringd" "$work/job.json" --epochs $epochs $ends_epochs --out "$out/train" --weights gs://auth-bucket/run/w.h5 || fail "training with a bucket"
+run_to "$out.train.log" "$qringd" "$work/job.json" --epochs $epochs $ends_epochs --out "$out/train" --weights gs://auth-bucket/run/w.h5 || fail "training with a bucket"
 wait "$p"; rc=$?
 check "an evaluator with a bucket: 0, not $rc" test $rc = 0
 curve "bucket" "$out/evaluator" 1

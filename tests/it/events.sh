@@ -22,7 +22,7 @@ for run in ("train", "validation"):
 P
 }
 sed 's/"stages": 1,/"stages": 1, "filters": 2,/; s/"epochs": 50/"epochs": 3, "log": {"gap": "val_loss - loss", "speed": "learning_rate * gradient_norm"}/' deploy/jobs/qcnn.json >"$work/job.json"
-check "one worker" run_in 60 "$work/1.log" "$qring" run "$work/job.json" -n 1 --threads 1 --isa portable --out "$work/1"
+check "one worker" run_to "$work/1.log" "$qring" run "$work/job.json" -n 1 --threads 1 --isa portable --out "$work/1"
 check "one worker: events" events "$work/1/logs" "$work/1.txt"
 # the graph; 6 steps: values and read-outs; 3 epochs: values and 6 weights; validation: 3 times
 # values by step and by epoch, and read-outs
@@ -38,7 +38,7 @@ check "logged values in result.json: $(values "$work/1")" sh -c 'grep -q gap "$1
 for form in "2 --threads 2" "3 --threads 1 --allreduce ring" "3 --threads 2 --allreduce star"; do
     n=$(echo "$form" | tr -d ' -')
     # shellcheck disable=SC2086
-    check "-n $form" run_in 60 "$work/$n.log" "$qring" run "$work/job.json" -n $form --out "$work/$n"
+    check "-n $form" run_to "$work/$n.log" "$qring" run "$work/job.json" -n $form --out "$work/$n"
     check "-n $form: its events" events "$work/$n/logs" "$work/$n.txt"
     check "-n $form: the same steps" cmp "$work/1/steps.jsonl" "$work/$n/steps.jsonl"
     check "-n $form: the same result" test "$(values "$work/1")" = "$(values "$work/$n")"

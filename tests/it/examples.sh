@@ -13,7 +13,7 @@ awk '/^```sh/ { on = 1; next } /^```/ { on = 0 } on' "$examples/README.md" >type
 check "the page has commands" grep -q '^qring run' typed
 while read -r line; do
     # shellcheck disable=SC2086
-    run_in 240 log $line; rc=$?
+    run_to log $line; rc=$?
     check "$line: exit 0, not $rc: $(tail -n 3 log)" test $rc = 0
 done <typed
 
@@ -37,7 +37,7 @@ check "the cut's training starts below the largest cut" holds_of maxcut 's[0]["l
 for name in vqe-h2 maxcut; do
     digest=$(json_string out/$name/result.json state_digest)
     for n in 1 3; do
-        run_in 120 log qring run "deploy/jobs/examples/$name.json" -n $n --threads 2 --out "out/$name-$n"
+        run_to log qring run "deploy/jobs/examples/$name.json" -n $n --threads 2 --out "out/$name-$n"
         check "$name, $n workers: the same bits" test "$(json_string "out/$name-$n/result.json" state_digest)" = "${digest:-none}"
     done
 done
@@ -60,7 +60,7 @@ check "3 or 6: 99 validation samples" right mnist 100 val_accuracy 99
 check "ten digits: 312 training samples" right mlp 320 accuracy 312
 check "ten digits: 73 validation samples" right mlp 80 val_accuracy 73
 check "the energy falls from a plateau" holds_of barren-plateaus 'abs(s[0]["loss"]) < 2 and abs(r["loss"] + 96.2) < 0.1'
-run_in 120 log $python deploy/jobs/examples/barren-plateaus.py 4 6
+run_to log $python deploy/jobs/examples/barren-plateaus.py 4 6
 check "variances are as documented" sh -c "test \$(wc -l <log) = 2 && ! grep -vFx -f '$examples/README.md' log"
 check "transfer-base.h5 has the weights of the base job" test "$("$qring" weights out/transfer-base/weights.h5 deploy/jobs/examples/transfer-base.h5 | tail -n 1)" = equal
 cp deploy/jobs/examples/*.csv .
@@ -83,12 +83,12 @@ for job in deploy/jobs/examples/*.json; do
     check "$name is on the page" holds "$examples/README.md" "[$name.json]($name.json)"
     check "$name: the page has its command" grep -q "^qring run $job" typed
     check "$name: the job is named as its file" test "$(json_string "$job" name)" = "$name"
-    check "$name: validate finds no problem" sh -c "timeout 60 qring validate $job --out out/v-$name >log 2>&1 </dev/null && grep -q 'No problems found' log"
+    check "$name: validate finds no problem" sh -c "timeout 600 qring validate $job --out out/v-$name >log 2>&1 </dev/null && grep -q 'No problems found' log"
     check "$name: no warning" sh -c "! grep -q '^W ' log"
-    check "$name: show" run_in 60 log qring show "$job"
+    check "$name: show" run_to log qring show "$job"
     digest=
     for n in 1 2; do
-        run_in 240 log qring run "$job" -n $n --threads 1 --epochs 4 --out "small/$name-$n"; rc=$?
+        run_to log qring run "$job" -n $n --threads 1 --epochs 4 --out "small/$name-$n"; rc=$?
         check "$name, $n workers: exit 0, not $rc: $(tail -n 3 log)" test $rc = 0
         check "$name, $n workers: the loss falls" falls "small/$name-$n"
         new=$(json_string "small/$name-$n/result.json" state_digest)
@@ -98,16 +98,16 @@ for job in deploy/jobs/examples/*.json; do
 done
 
 # the other commands for a job without data and labels
-run_in 60 log qring infer deploy/jobs/examples/vqe-h2.json --weights out/vqe-h2/weights.h5
+run_to log qring infer deploy/jobs/examples/vqe-h2.json --weights out/vqe-h2/weights.h5
 check "infer prints the energy" holds log 'Loss (expectation):  -1.13727'
 check "infer prints no labels" sh -c "! grep -q Labels log"
-run_in 60 log qring infer deploy/jobs/examples/vqe-h2.json --weights out/vqe-h2/weights.safetensors --predictions -
+run_to log qring infer deploy/jobs/examples/vqe-h2.json --weights out/vqe-h2/weights.safetensors --predictions -
 check "a prediction without a label: $(head -n 1 log)" test "$(head -n 1 log)" = sample,prediction
-run_in 60 log qring validate deploy/jobs/examples/vqe-h2.json --out out/v
+run_to log qring validate deploy/jobs/examples/vqe-h2.json --out out/v
 check "validate finds no problem in a job without data" holds log 'No problems found'
-run_in 60 log qring show deploy/jobs/examples/vqe-h2.json
+run_to log qring show deploy/jobs/examples/vqe-h2.json
 check "show prints the number of terms and the hash of the Hamiltonian" holds log 'a Hamiltonian of 15 terms, sha256 5406865b6216a40ff08c35a579428c9f'
-run_in 60 log qring gradient deploy/jobs/examples/vqe-h2.json
+run_to log qring gradient deploy/jobs/examples/vqe-h2.json
 check "gradient of a job without data: $(tail -n 1 log)" grep -q '"pqc/parameters"' log
 
 # The job hash covers the content of the Hamiltonian's file, not its name; the file is found beside
@@ -115,9 +115,9 @@ check "gradient of a job without data: $(tail -n 1 log)" grep -q '"pqc/parameter
 hash_of() { json_string "out/$1/result.json" job_hash; }
 sed 's/h2.txt/again.txt/' deploy/jobs/examples/vqe-h2.json >deploy/jobs/examples/again.json
 cp "$root/tests/golden/hamiltonians/h2-pennylane.txt" deploy/jobs/examples/again.txt
-run_in 60 log qring run deploy/jobs/examples/again.json -n 1 --epochs 1 --out out/again
+run_to log qring run deploy/jobs/examples/again.json -n 1 --epochs 1 --out out/again
 check "the same terms in another file and format: the same job hash" test "$(hash_of again)" = "$(hash_of vqe-h2)"
 sed -i 's/0.1711977493030587 /0.1711977493030586 /' deploy/jobs/examples/h2.txt
-run_in 60 log qring run deploy/jobs/examples/vqe-h2.json -n 1 --epochs 1 --out out/other
+run_to log qring run deploy/jobs/examples/vqe-h2.json -n 1 --epochs 1 --out out/other
 check "another coefficient: another job hash" test "$(hash_of other)" != "$(hash_of vqe-h2)"
 end

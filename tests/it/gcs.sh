@@ -53,8 +53,8 @@ P
 }
 all_logs() { logs "$@" whole >/dev/null; }
 
-check "training into a file" run_in 120 "$work/local.log" "$qring" run "$work/job.json" -n 1 --out "$work/local"
-check "training into a bucket" run_in 120 "$work/one.log" "$qring" run "$work/job.json" -n 2 --out "$work/one" \
+check "training into a file" run_to "$work/local.log" "$qring" run "$work/job.json" -n 1 --out "$work/local"
+check "training into a bucket" run_to "$work/one.log" "$qring" run "$work/job.json" -n 2 --out "$work/one" \
     --weights gs://auth-bucket/run/w.h5 --logdir gs://auth-bucket/run/logs/ --set "profile.steps=[2, 3]"
 check "the bucket has the weights" object auth-bucket run/w.h5 "$work/w.h5"
 check "the object's bytes are the file's" cmp "$work/w.h5" "$work/local/weights.h5"
@@ -66,17 +66,17 @@ check "the bucket has the profile: $profile" cmp "$profile" "$work/profile.pb"
 check "the log has the URL of the event files" holds "$work/one.log" gs://auth-bucket/run/logs
 check "the log has the URL of the weights" holds "$work/one.log" gs://auth-bucket/run/w.h5
 check "result.json has the URL" holds "$work/one/result.json" gs://auth-bucket/run/w.h5
-check "the tutorial's two flags" run_in 120 "$work/two.log" "$qring" run "$work/job.json" -n 1 --out "$work/two" --weights-gcs-bucket auth-bucket --weights-gcs-path tutorial/weights.h5
+check "the tutorial's two flags" run_to "$work/two.log" "$qring" run "$work/job.json" -n 1 --out "$work/two" --weights-gcs-bucket auth-bucket --weights-gcs-path tutorial/weights.h5
 check "the bucket has the weights of the two flags" object auth-bucket tutorial/weights.h5 "$work/w2.h5"
 check "the weights of the two flags are those of the file" cmp "$work/w2.h5" "$work/local/weights.h5"
-check "infer reads from the bucket" run_in 60 "$work/infer.log" "$qring" infer "$work/job.json" --weights gs://auth-bucket/run/w.h5 --json
-run_in 60 "$work/infer2.log" "$qring" infer "$work/job.json" --weights "$work/local/weights.h5" --json
+check "infer reads from the bucket" run_to "$work/infer.log" "$qring" infer "$work/job.json" --weights gs://auth-bucket/run/w.h5 --json
+run_to "$work/infer2.log" "$qring" infer "$work/job.json" --weights "$work/local/weights.h5" --json
 sed 's|gs://auth-bucket/run/w.h5|URL|' "$work/infer.log" >"$work/infer.json"
 sed "s|$work/local/weights.h5|URL|" "$work/infer2.log" >"$work/infer2.json"
 check "infer predicts the same from the bucket and the file" cmp "$work/infer.json" "$work/infer2.json"
 check "infer printed a loss, not an error" holds "$work/infer.json" loss
-check "weights are converted into a bucket" run_in 60 "$work/convert.log" "$qring" weights "$work/local/weights.safetensors" --to gs://auth-bucket/w.npz
-check "weights are listed from a bucket" run_in 60 "$work/list.log" "$qring" weights gs://auth-bucket/w.npz
+check "weights are converted into a bucket" run_to "$work/convert.log" "$qring" weights "$work/local/weights.safetensors" --to gs://auth-bucket/w.npz
+check "weights are listed from a bucket" run_to "$work/list.log" "$qring" weights gs://auth-bucket/w.npz
 check "weights are listed by name" holds "$work/list.log" pqc/parameters
 
 # job and data from the bucket
@@ -92,8 +92,8 @@ put d/data.csv "$work/data.csv"
 sed 's|"data": .*|"data": {"source": "csv", "url": "gs://plain/d/data.csv"},|' "$work/job.json" >"$work/cloud.json"
 sed 's|"data": .*|"data": {"source": "csv", "url": "'"$work/data.csv"'"},|' "$work/job.json" >"$work/disk.json"
 put jobs/cloud.json "$work/cloud.json"
-check "job and data from a bucket" run_in 120 "$work/cloud.log" "$qring" run gs://plain/jobs/cloud.json -n 2 --out "$work/cloud"
-check "job and data from files" run_in 120 "$work/disk.log" "$qring" run "$work/disk.json" -n 1 --out "$work/disk"
+check "job and data from a bucket" run_to "$work/cloud.log" "$qring" run gs://plain/jobs/cloud.json -n 2 --out "$work/cloud"
+check "job and data from files" run_to "$work/disk.log" "$qring" run "$work/disk.json" -n 1 --out "$work/disk"
 check "job and data from a bucket and from files: the same weights" cmp "$work/cloud/weights.h5" "$work/disk/weights.h5"
 
 # initial weights and validation data, and the commands that read
@@ -104,42 +104,42 @@ more() { # JOB WEIGHTS FILE: writes the job with initial weights, and validation
 more "$work/cloud.json" gs://plain/d/start.h5 "$work/more-cloud.json"
 more "$work/disk.json" "$work/disk/weights.h5" "$work/more-disk.json"
 put jobs/more.json "$work/more-cloud.json"
-check "initial weights and validation data from a bucket" run_in 120 "$work/more.log" "$qring" run gs://plain/jobs/more.json --out "$work/more-cloud"
-check "initial weights and validation data from files" run_in 120 "$work/more.log" "$qring" run "$work/more-disk.json" --out "$work/more-disk"
+check "initial weights and validation data from a bucket" run_to "$work/more.log" "$qring" run gs://plain/jobs/more.json --out "$work/more-cloud"
+check "initial weights and validation data from files" run_to "$work/more.log" "$qring" run "$work/more-disk.json" --out "$work/more-disk"
 check "validation data is used" holds "$work/more-cloud/result.json" '"val_loss"'
 check "initial weights from a bucket and from a file: the same weights" cmp "$work/more-cloud/weights.h5" "$work/more-disk/weights.h5"
 check "initial weights change the result" sh -c "! cmp -s '$work/more-cloud/weights.h5' '$work/cloud/weights.h5'"
-run_in 60 "$work/gradient1" "$qring" gradient gs://plain/jobs/cloud.json --weights gs://plain/d/start.h5 --samples 0
-run_in 60 "$work/gradient2" "$qring" gradient "$work/disk.json" --weights "$work/disk/weights.h5" --samples 0
+run_to "$work/gradient1" "$qring" gradient gs://plain/jobs/cloud.json --weights gs://plain/d/start.h5 --samples 0
+run_to "$work/gradient2" "$qring" gradient "$work/disk.json" --weights "$work/disk/weights.h5" --samples 0
 check "gradient reads both from a bucket" holds "$work/gradient1" pqc/parameters
 check "gradient from a bucket and from files: the same" cmp "$work/gradient1" "$work/gradient2"
-check "show reads from a bucket" run_in 60 "$work/show.log" "$qring" show gs://plain/jobs/cloud.json
-check "validate, everything in buckets" run_in 60 "$work/validate.log" "$qring" validate gs://plain/jobs/more.json --out "$work/nothing" \
+check "show reads from a bucket" run_to "$work/show.log" "$qring" show gs://plain/jobs/cloud.json
+check "validate, everything in buckets" run_to "$work/validate.log" "$qring" validate gs://plain/jobs/more.json --out "$work/nothing" \
     --weights gs://plain/w.h5 --logdir gs://plain/logs
 check "validate writes no output" test ! -e "$work/nothing"
-run_in 60 "$work/validate.log" "$qring" validate "$work/job.json" --out "$work/nothing" --logdir gs://readonly-b/logs; rc=$?
+run_to "$work/validate.log" "$qring" validate "$work/job.json" --out "$work/nothing" --logdir gs://readonly-b/logs; rc=$?
 check "validate of a read-only bucket: exit 2, not $rc" test $rc = 2
 check "validate names the read-only bucket" holds "$work/validate.log" "on bucket readonly-b"
 
 # Unusable buckets are reported before training, by name.
 rejected() { # BUCKET WORDS
-    run_in 60 "$work/rejected.log" "$qring" run "$work/job.json" -n 2 --out "$work/rejected" --weights "gs://$1/w.h5"; rc=$?
+    run_to "$work/rejected.log" "$qring" run "$work/job.json" -n 2 --out "$work/rejected" --weights "gs://$1/w.h5"; rc=$?
     check "$1: exit 2, not $rc" test $rc = 2
     check "$1: '$2' in the error" holds "$work/rejected.log" "$2"
     check "$1: names the bucket" holds "$work/rejected.log" "bucket $1"
     check "$1: nothing was trained" test ! -s "$work/rejected/steps.jsonl"
 }
 rejected forbidden-b roles/storage.objectUser
-run_in 60 "$work/rejected.log" "$qring" run "$work/job.json" -n 2 --out "$work/rejected" --logdir gs://readonly-b/logs; rc=$?
+run_to "$work/rejected.log" "$qring" run "$work/job.json" -n 2 --out "$work/rejected" --logdir gs://readonly-b/logs; rc=$?
 check "--logdir in a read-only bucket: exit 2, not $rc" test $rc = 2
 check "--logdir in a read-only bucket: the error names the bucket" holds "$work/rejected.log" "on bucket readonly-b"
 check "--logdir in a read-only bucket: nothing was trained" test ! -s "$work/rejected/steps.jsonl"
 check "--logdir in a bucket that rejects later writes: the run succeeds" \
-    run_in 60 "$work/late.log" "$qringd" "$work/job.json" --out "$work/late-logs" --logdir gs://late-b/logs
+    run_to "$work/late.log" "$qringd" "$work/job.json" --out "$work/late-logs" --logdir gs://late-b/logs
 check "--logdir in a bucket that rejects later writes: the log names the local files" holds "$work/late.log" "$work/late-logs/logs has all of them"
 check "--logdir in a bucket that rejects later writes: the same weights" cmp "$work/late-logs/weights.h5" "$work/local/weights.h5"
 rejected readonly-b storage.objects.create
-run_in 60 "$work/missing.log" "$qring" run "$work/job.json" -n 1 --out "$work/rejected" --weights gs://missing-b/w.h5; rc=$?
+run_to "$work/missing.log" "$qring" run "$work/job.json" -n 1 --out "$work/rejected" --weights gs://missing-b/w.h5; rc=$?
 check "missing bucket: exit 2, not $rc" test $rc = 2
 check "missing bucket: the error" holds "$work/missing.log" "bucket does not exist"
 

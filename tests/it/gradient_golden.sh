@@ -6,8 +6,8 @@ for precision in double single; do
         d=$work/$name-$precision
         mkdir -p "$d"
         golden gradient-job "$d" "$name" "$precision"
-        if timeout 120 "$qring" gradient "$d/job.json" --weights "$d/weights.safetensors" --of prediction >"$d/prediction.jsonl" 2>"$d/log" &&
-            timeout 120 "$qring" gradient "$d/job.json" --weights "$d/weights.safetensors" --of loss >"$d/loss.jsonl" 2>>"$d/log"; then
+        if timeout 600 "$qring" gradient "$d/job.json" --weights "$d/weights.safetensors" --of prediction >"$d/prediction.jsonl" 2>"$d/log" &&
+            timeout 600 "$qring" gradient "$d/job.json" --weights "$d/weights.safetensors" --of loss >"$d/loss.jsonl" 2>>"$d/log"; then
             pass; golden gradient-check "$d" "$name" "$precision"
         else fail "qring gradient $d/job.json: exit $?"; tail -n 5 "$d/log"; fi
     done

@@ -196,11 +196,11 @@ s = socket.socket(); s.bind(('127.0.0.1', $h2)); s.listen(); print('bound', flus
 started="$started $!"
 until_true 60 "no port is held" grep -q bound "$work/bound"
 : >"$work/last2"
-run_in 60 "$work/taken.log" "$qringd" "$work/job.json" --epochs 1 --http-port "$h2" --out "$work/taken" --termination-log "$work/last2"; rc=$?
+run_to "$work/taken.log" "$qringd" "$work/job.json" --epochs 1 --http-port "$h2" --out "$work/taken" --termination-log "$work/last2"; rc=$?
 check "a port in use: exit 2, not $rc" test $rc = 2
 check "a port in use is named: $(tail -n 1 "$work/taken.log")" grep -q "port $h2.*in use.*--http-port" "$work/taken.log"
 check "a port in use is in the termination message" grep -q "port $h2" "$work/last2"
-run_in 60 "$work/two.log" "$qring" run "$work/job.json" -n 2 --epochs 1 --out "$work/two"
+run_to "$work/two.log" "$qring" run "$work/job.json" -n 2 --epochs 1 --out "$work/two"
 check "workers of qring run bind no HTTP port by default" sh -c "! grep -q 'probes and metrics on' '$work'/two/worker-*.log"
 
 # SIGTERM within a long micro-batch

@@ -46,37 +46,37 @@ json.dump(job, open(folder + "/job.json", "w"))
 P
 export SSL_CERT_FILE="$work/ca.pem"
 d=$work/web/dir job=$work/web/dir/job.json
-check "training from files" run_in 60 "$work/file.log" "$qring" run "$job" -n 1 --out "$work/file"
+check "training from files" run_to "$work/file.log" "$qring" run "$job" -n 1 --out "$work/file"
 cp "$work/file/weights.h5" "$work/file/weights.safetensors" "$d"
 same() { check "$1: the same weights" cmp "$work/file/weights.h5" "$work/$1/weights.h5"; }
-check "training from a URL" run_in 60 "$work/url.log" "$qring" run "$at/dir/job.json" -n 2 --out "$work/url"
+check "training from a URL" run_to "$work/url.log" "$qring" run "$at/dir/job.json" -n 2 --out "$work/url"
 same url
 check "job.json of the run has the URL of the data" holds "$work/url/job.json" "\"url\": \"$at/dir/data.csv\""
-check "the run continues from its folder: $(tail -n 2 "$work/url.log")" run_in 60 "$work/again.log" "$qring" run "$work/url" -n 1 --out "$work/url" --epochs 3
+check "the run continues from its folder: $(tail -n 2 "$work/url.log")" run_to "$work/again.log" "$qring" run "$work/url" -n 1 --out "$work/url" --epochs 3
 check "a worker reads a job's URL" env QRING_JOB="$at/dir/job.json" TF_CONFIG="$(tf_config 0 127.0.0.1:"$(free_ports 1)")" \
-    timeout 60 "$qringd" --data-port 0 --out "$work/worker" >"$work/worker.log" 2>&1
+    timeout 600 "$qringd" --data-port 0 --out "$work/worker" >"$work/worker.log" 2>&1
 same worker
 faulty=$(echo "503,cut-300/dir/data.csv" | sed 's|/|%2F|g; s|,|%2C|g')
-check "through faults and redirects" run_in 60 "$work/faults.log" "$qring" run "$at/to:%2Fdir%2Fjob.json/j" -n 1 --out "$work/faults" --set "data.url=$at/to:%2F$faulty/d?signature=hush"
+check "through faults and redirects" run_to "$work/faults.log" "$qring" run "$at/to:%2Fdir%2Fjob.json/j" -n 1 --out "$work/faults" --set "data.url=$at/to:%2F$faulty/d?signature=hush"
 same faults
 for u in job.json,show job.json,validate; do
-    check "qring ${u#*,}" run_in 60 "$work/${u#*,}.log" "$qring" "${u#*,}" "$at/dir/${u%,*}"
+    check "qring ${u#*,}" run_to "$work/${u#*,}.log" "$qring" "${u#*,}" "$at/dir/${u%,*}"
 done
 "$qring" infer "$job" --weights "$d/weights.h5" --predictions "$work/file.csv" >"$work/infer.log" 2>&1 || fail "infer: $(cat "$work/infer.log")"
-check "qring infer" run_in 60 "$work/infer.log" "$qring" infer "$at/dir/job.json" --weights "$at/dir/weights.h5?signature=hush" --predictions "$work/url.csv"
+check "qring infer" run_to "$work/infer.log" "$qring" infer "$at/dir/job.json" --weights "$at/dir/weights.h5?signature=hush" --predictions "$work/url.csv"
 check "the same predictions" cmp "$work/file.csv" "$work/url.csv"
 "$qring" predict "$job" --weights "$d/weights.safetensors" --data "$d/data.csv" >"$work/file.p" 2>/dev/null
 "$qring" predict "$at/dir/job.json" --weights "$at/dir/weights.safetensors" --data "$at/dir/data.csv?signature=hush" >"$work/url.p" 2>"$work/predict.log"
 check "qring predict: $(cat "$work/predict.log")" cmp "$work/file.p" "$work/url.p"
-check "qring evaluate" run_in 60 "$work/evaluate.log" "$qring" evaluate "$at/dir/job.json" --weights "$at/dir/weights.h5" --data "$at/dir/data.csv"
-check "qring weights" run_in 60 "$work/weights.log" "$qring" weights "$at/dir/weights.h5"
-check "initial weights from a URL" run_in 60 "$work/initial.log" "$qring" run "$at/dir/job.json" -n 1 --out "$work/initial" --set "train.initial_weights=$at/dir/weights.h5"
-check "a sweep" run_in 60 "$work/sweep.log" "$qring" sweep "$at/dir/job.json" --set 'sweep={"keys": {"seed": [1, 2]}, "metric": "loss"}' --out "$work/sweep"
+check "qring evaluate" run_to "$work/evaluate.log" "$qring" evaluate "$at/dir/job.json" --weights "$at/dir/weights.h5" --data "$at/dir/data.csv"
+check "qring weights" run_to "$work/weights.log" "$qring" weights "$at/dir/weights.h5"
+check "initial weights from a URL" run_to "$work/initial.log" "$qring" run "$at/dir/job.json" -n 1 --out "$work/initial" --set "train.initial_weights=$at/dir/weights.h5"
+check "a sweep" run_to "$work/sweep.log" "$qring" sweep "$at/dir/job.json" --set 'sweep={"keys": {"seed": [1, 2]}, "metric": "loss"}' --out "$work/sweep"
 
 # ---- rejected servers and redirects ----
 rejected() { # CODE WORDS COMMAND...
     rc=$1 words=$2; shift 2
-    run_in 60 "$work/rejected.log" "$@"; got=$?
+    run_to "$work/rejected.log" "$@"; got=$?
     check "exit $rc, not $got: $*" test $got = "$rc"
     check "'$words' in: $(tail -n 2 "$work/rejected.log")" holds "$work/rejected.log" "$words"
 }
@@ -90,7 +90,7 @@ rejected 2 "certificate cannot be verified" "$qring" show "$at/to:$(echo "$other
 # ---- tokens ----
 rejected 2 "QRING_HTTPS_TOKENS" "$qring" show "$at/token/dir/job.json"
 printf '%s secret-of-the-fake\n' "${at#https://}" >"$work/tokens"
-check "a token" run_in 60 "$work/token.log" env QRING_HTTPS_TOKENS="$work/tokens" "$qring" run "$at/token/dir/job.json" -n 2 --out "$work/token"
+check "a token" run_to "$work/token.log" env QRING_HTTPS_TOKENS="$work/tokens" "$qring" run "$at/token/dir/job.json" -n 2 --out "$work/token"
 same token
 check "QRING_HTTPS_TOKENS is a known variable" sh -c "! grep -q QRING_HTTPS_TOKENS '$work/token.log'"
 rejected 2 "QRING_HTTPS_TOKENS ($work/none)" env QRING_HTTPS_TOKENS="$work/none" "$qring" show "$at/dir/job.json"
@@ -126,16 +126,16 @@ P
 private() { ! grep -q PRIVATE "$1"; }
 for j in csv npz cell names weights energy circuit; do
     log=$work/private-$j.log
-    run_in 60 "$log" "$qringd" "$at/dir/private-$j.json" --out "$work/no"
+    run_to "$log" "$qringd" "$at/dir/private-$j.json" --out "$work/no"
     check "private, $j: the file is named: $(cat "$log")" holds "$log" "nothing of a local file is quoted"
     check "private, $j: the content is not quoted: $(cat "$log")" private "$log"
-    run_in 60 "$log" "$qring" validate "$at/dir/private-$j.json" --out "$work/no"
+    run_to "$log" "$qring" validate "$at/dir/private-$j.json" --out "$work/no"
     check "private, $j: validate does not quote the content: $(cat "$log")" private "$log"
     cp "$d/private-$j.json" "$d/../../private-$j.json"
 done
-log=$work/private-local.log; run_in 60 "$log" "$qring" validate "$work/private-cell.json" --out "$work/no"
+log=$work/private-local.log; run_to "$log" "$qring" validate "$work/private-cell.json" --out "$work/no"
 check "the error of a local job quotes the file: $(cat "$log")" holds "$log" "'PRIVATE' is not a number"
-log=$work/private-good.log; run_in 60 "$log" "$qring" run "$at/dir/private-good.json" -n 1 --out "$work/private-good"
+log=$work/private-good.log; run_to "$log" "$qring" run "$at/dir/private-good.json" -n 1 --out "$work/private-good"
 check "a remote job reads a valid local file: $(cat "$log")" test "$?" = 0 -a -s "$work/private-good/weights.h5"
 check "the columns of that file are logged as numbers: $(grep inputs "$log")" private "$log"
 

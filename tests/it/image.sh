@@ -55,7 +55,7 @@ QR_IMAGE_OUT=$work/python tests/image/build qring-python deploy/python/Dockerfil
 sed -n '/packages;/p' "$work/python.log"
 
 # ---- containers, in a network namespace of their own ----
-timeout -k 10 400 unshare -n -m sh tests/image/containers >"$work/containers.log" 2>&1 </dev/null
+timeout -k 10 800 unshare -n -m sh tests/image/containers >"$work/containers.log" 2>&1 </dev/null
 grep -vE '^[0-9]+ passed' "$work/containers.log"
 add "$work/containers.log"
 end

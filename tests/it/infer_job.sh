@@ -11,26 +11,26 @@ golden infer-job "$work" single
 mv "$work/job.json" "$work/golden.json"
 
 # locally
-run_in 60 "$work/golden.txt" "$qring" infer "$work/golden.json" --weights "$weights" || fail "qring infer: exit $?"
-run_in 60 "$work/tutorial.txt" "$qring" infer --weights "$weights" || fail "qring infer of the built-in job: exit $?"
+run_to "$work/golden.txt" "$qring" infer "$work/golden.json" --weights "$weights" || fail "qring infer: exit $?"
+run_to "$work/tutorial.txt" "$qring" infer --weights "$weights" || fail "qring infer of the built-in job: exit $?"
 golden infer-text "$work/golden.txt"
 check "three headings" test "$(grep -cE '^(Results|Test Labels|Mean squared error:  [0-9.]+)$' "$work/tutorial.txt")" = 3
 for flags in "--threads 1" "--threads 3 --isa portable" "--predictions $work/p.csv"; do
     # shellcheck disable=SC2086
-    run_in 60 "$work/again.txt" "$qring" infer --weights "$weights" $flags
+    run_to "$work/again.txt" "$qring" infer --weights "$weights" $flags
     check "the same text with $flags" cmp "$work/tutorial.txt" "$work/again.txt"
 done
-run_in 60 "$work/p2.csv" "$qring" infer --weights "$weights" --predictions -
+run_to "$work/p2.csv" "$qring" infer --weights "$weights" --predictions -
 check "--predictions - prints the content of the file" cmp "$work/p.csv" "$work/p2.csv"
-run_in 60 "$work/rejected.txt" "$qring" infer --weights "$weights" --predictions - --json; rc=$?
+run_to "$work/rejected.txt" "$qring" infer --weights "$weights" --predictions - --json; rc=$?
 check "--predictions - with --json: exit 2, not $rc" test $rc = 2
-run_in 60 "$work/rejected.txt" "$qring" infer --weights "$weights" --weights-gcs-bucket b; rc=$?
+run_to "$work/rejected.txt" "$qring" infer --weights "$weights" --weights-gcs-bucket b; rc=$?
 check "two URLs for the weights: exit 2, not $rc" test $rc = 2
-run_in 60 "$work/rejected.txt" "$qring" infer --weights-gcs-bucket b; rc=$?
+run_to "$work/rejected.txt" "$qring" infer --weights-gcs-bucket b; rc=$?
 check "a bucket without a path: exit 2, not $rc, and the missing flag is named" sh -c "test $rc = 2 && grep -q 'weights-gcs-path is missing' '$work/rejected.txt'"
 # More than 1000 samples: first and last ones, as NumPy prints them, and the flag that writes all.
 sed 's/"rounds": 20/"rounds": 500/; s/"train_fraction": 0.7/"train_fraction": 0.5/' deploy/jobs/qcnn.json >"$work/many.json"
-run_in 60 "$work/many.txt" "$qring" infer "$work/many.json" --weights "$weights"
+run_to "$work/many.txt" "$qring" infer "$work/many.json" --weights "$weights"
 check "2000 samples are shortened, and the flag that writes all is named" sh -c "test \$(grep -cF ' ... ' '$work/many.txt') = 2 && grep -qF 'writes all 2000' '$work/many.txt'"
 
 # the bucket

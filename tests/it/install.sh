@@ -7,7 +7,7 @@
 unset TF_CONFIG
 installed=$work/root
 to=$installed/usr
-run_in 100 "$work/install.log" make --no-print-directory install "DESTDIR=$installed" PREFIX=/usr
+run_to "$work/install.log" make --no-print-directory install "DESTDIR=$installed" PREFIX=/usr
 check "make install: $(tail -n 3 "$work/install.log")" test -x "$to/bin/qring"
 commands=$("$to/bin/qring" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | grep -v '^help$')
 check "qring help lists commands: $commands" test "$(echo "$commands" | wc -l)" -ge 9
@@ -29,11 +29,11 @@ for p in qring qringd; do
     check "$p --version: $(cat "$work/output")" grep -q "^$p $(cat lib/VERSION) (arithmetic " "$work/output"
 done
 mkdir "$work/elsewhere"
-(cd "$work/elsewhere" && run_in 60 "$work/run.log" "$to/bin/qring" run -n 2 --epochs 1 --out "$work/elsewhere/out")
+(cd "$work/elsewhere" && run_to "$work/run.log" "$to/bin/qring" run -n 2 --epochs 1 --out "$work/elsewhere/out")
 check "two workers train with the installed programs: $(tail -n 2 "$work/run.log")" test -s "$work/elsewhere/out/weights.h5"
 
 # ---- compile_commands.json ----
-check "make compile_commands.json" run_in 60 "$work/database.log" make --no-print-directory compile_commands.json
+check "make compile_commands.json" run_to "$work/database.log" make --no-print-directory compile_commands.json
 $python - "$QR_B/.flags" "$cwd" >"$work/output" 2>&1 <<'P'
 import glob, json, sys
 flags = open(sys.argv[1]).read().split()

@@ -15,7 +15,7 @@ cd "$here" || exit 1
 PATH=$root/$QR_BIN:$PATH; export PATH
 result=out/flowers/result.json
 for step in step*; do
-    run_in 120 "$step.log" sh -e "$step"; rc=$?
+    run_to "$step.log" sh -e "$step"; rc=$?
     check "$step of the page ends with 0, not $rc: $(tail -n 3 "$step.log")" test $rc = 0
     [ ! -e $result ] || json_string $result state_digest >>digests
 done
@@ -38,11 +38,11 @@ check "predictions of new samples: header" holds step02.log sample,class,probabi
 check "predictions of new samples: the third row" grep -Eq '^2,(setosa|versicolor|virginica),[0-9.e-]*,[0-9.e-]*,[0-9.e-]*$' step02.log
 check "two runs" test "$(wc -l <digests)" = 2
 check "the two runs have one digest" test "$(sort -u digests | wc -l)" = 1
-run_in 60 again.log qring run flowers.json; rc=$?
+run_to again.log qring run flowers.json; rc=$?
 check "a second run: exit 0, not $rc" test $rc = 0
 check "a second run logs that the job is trained" holds again.log 'already trained'
 sed -i 's/0.02/0.03/' flowers.json
-run_in 60 other.log qring run flowers.json; rc=$?
+run_to other.log qring run flowers.json; rc=$?
 check "another job in the same folder: exit 2, not $rc" test $rc = 2
 check "another job in the same folder: --fresh is named" holds other.log '--fresh'
 end

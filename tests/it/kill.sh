@@ -6,7 +6,7 @@
 sed 's/"name": "qcnn"/"name": "kill"/' deploy/jobs/qcnn.json >"$work/job.json"
 sed 's/"trajectories": 20/"trajectories": 2000/' tests/golden/digests/jobs/measured-trajectories.json >"$work/measured.json"
 kill_one() { # job, epochs: kills one of three workers, which --restart restarts
-    run_in 300 "$work/alone.log" "$qringd" "$work/$1.json" --epochs "$2" --out "$work/$1-alone" || fail "$1: one worker does not train"
+    run_to "$work/alone.log" "$qringd" "$work/$1.json" --epochs "$2" --out "$work/$1-alone" || fail "$1: one worker does not train"
     rm -rf "$work/run"
     "$qring" run "$work/$1.json" -n 3 --epochs "$2" --out "$work/run" --restart >"$work/run.log" 2>&1 </dev/null & r=$!
     started="$started $r"
@@ -34,8 +34,8 @@ stop_run() { # signal, exit code, flags: sends the signal to qring run
 # (row 41 of the fault table tests more).
 # shellcheck disable=SC2046
 set -- $(free_ports 2)
-TF_CONFIG=$(tf_config 0 "127.0.0.1:$1" "127.0.0.1:$2") timeout 30 "$qringd" "$work/job.json" --data-port 0 --epochs 3 --out "$work/e0" >"$work/e0.log" 2>&1 </dev/null & a=$!
-TF_CONFIG=$(tf_config 1 "127.0.0.1:$1" "127.0.0.1:$2") timeout 30 "$qringd" "$work/job.json" --data-port 0 --epochs 5 --out "$work/e1" >"$work/e1.log" 2>&1 </dev/null & b=$!
+TF_CONFIG=$(tf_config 0 "127.0.0.1:$1" "127.0.0.1:$2") timeout 600 "$qringd" "$work/job.json" --data-port 0 --epochs 3 --out "$work/e0" >"$work/e0.log" 2>&1 </dev/null & a=$!
+TF_CONFIG=$(tf_config 1 "127.0.0.1:$1" "127.0.0.1:$2") timeout 600 "$qringd" "$work/job.json" --data-port 0 --epochs 5 --out "$work/e1" >"$work/e1.log" 2>&1 </dev/null & b=$!
 wait $a; rc_a=$?; wait $b; rc_b=$?
 for rc in $rc_a $rc_b; do check "3 and 5 epochs: exit code 0, not $rc" test "$rc" = 0; done
 check "the other worker logs both numbers of epochs" grep -q "epochs is 5 here and 3 in the ring" "$work/e1.log"

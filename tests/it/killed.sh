@@ -18,18 +18,18 @@ free() { sed "s/^MemAvailable: .*/MemAvailable: $1 kB/; s/^SwapFree: .*/SwapFree
 
 case $QR_B in */release)
     free 4000
-    run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qringd" "$work/job.json" --out "$work/none"; code=$?
+    run_to "$work/output" $with "$work/meminfo" /proc/meminfo "$qringd" "$work/job.json" --out "$work/none"; code=$?
     check "a worker: 138, not $code" test "$code" = 138
     check "the error has the numbers of bytes: $(tail -n 1 "$work/output")" grep -qE 'job killed needs [0-9]{8,} bytes .* this process may use [0-9]+ bytes \(.*\), of which [0-9]+ are available now' "$work/output"
     check "the worker ends before the first step" test ! -e "$work/none/steps.jsonl"
     free 60000
-    run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 --out "$work/one"
+    run_to "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 --out "$work/one"
     check "memory for one worker: $(tail -n 1 "$work/output")" test $? = 0
-    run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 -n 64 --threads 1 --out "$work/many"; code=$?
+    run_to "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 -n 64 --threads 1 --out "$work/many"; code=$?
     check "no memory for 64 workers: 138, not $code" test "$code" = 138
     check "the error for 64 workers: $(tail -n 1 "$work/output")" grep -qE '64 workers need more than the [0-9]+ bytes that are available now \(each [0-9]+,' "$work/output"
     check "no output for 64 workers" test ! -e "$work/many"
-    run_in 60 "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" validate "$work/job.json" --json
+    run_to "$work/output" $with "$work/meminfo" /proc/meminfo "$qring" validate "$work/job.json" --json
     check "qring validate prints the available memory" $python -c 'import json, sys
 v = json.load(open(sys.argv[1])); sys.exit(not (60000 << 10 <= v["memory_available_bytes"] < v["memory_limit_bytes"]))' "$work/output" ;;
 *) skip "memory that is not available: sanitizers change the memory use" ;;
@@ -69,7 +69,7 @@ if [ -n "$group" ] && grep -q '^oom_kill' /proc/vmstat; then
     for mib in 14 13 12 11 10 9 8 7; do
         echo $((mib << 20)) >"$group/$limit_file" 2>/dev/null || break
         before=$(sed -n 's/^oom_kill //p' /proc/vmstat)
-        run_in 60 "$work/real.log" sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group" \
+        run_to "$work/real.log" sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group" \
             "$qring" run "$work/job.json" -n 1 --threads 1 --epochs 20 --checkpoints none --out "$work/real" --fresh; code=$?
         [ "$(sed -n 's/^oom_kill //p' /proc/vmstat)" = "$before" ] && continue
         grep -q 'worker 0: ' "$work/real.log" && ended=yes

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common"
 epochs=3000
 sed 's/"name": "qcnn"/"name": "late"/; s/"epochs": 50/"epochs": '$epochs'/' deploy/jobs/qcnn.json >"$work/job.json"
-run_in 120 "$work/alone.log" "$qringd" "$work/job.json" --out "$work/alone" || fail "one worker does not train"
+run_to "$work/alone.log" "$qringd" "$work/job.json" --out "$work/alone" || fail "one worker does not train"
 
 start_two() { # folder, flags: workers 1 and 2, for which worker 0 has an unused address
     d=$work/$1; shift; mkdir -p "$d"
@@ -39,7 +39,7 @@ check "the digest" test "$(json_string "$d/out/result.json" state_digest)" = "$(
 check "each step once in steps.jsonl" cmp -s "$d/out/steps.jsonl" "$work/alone/steps.jsonl"
 
 start_two ended --epochs 100
-check "worker 0 trains to the end" run_in 60 "$d/worker0.log" "$qringd" "$work/job.json" --lock-fd 0 --epochs 100 --out "$d/out"
+check "worker 0 trains to the end" run_to "$d/worker0.log" "$qringd" "$work/job.json" --lock-fd 0 --epochs 100 --out "$d/out"
 cp "$d/out/result.json" "$d/before.json"
 check "workers 1 and 2 have not begun meanwhile" test "$(lines)" = 300
 began=$(now_ms)

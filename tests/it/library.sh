@@ -4,7 +4,7 @@
 # predictions of qring run and qring predict for all example jobs.
 . "$(dirname "$0")/common"
 to=$work/installed/usr
-run_in 100 "$work/install.log" make --no-print-directory install "DESTDIR=$work/installed" PREFIX=/usr
+run_to "$work/install.log" make --no-print-directory install "DESTDIR=$work/installed" PREFIX=/usr
 check "make install: $(tail -n 3 "$work/install.log")" test -s "$to/lib/libqring.so.1"
 
 # Names that the header declares, engine first.
@@ -41,7 +41,7 @@ compile() { # NAME PACKAGE
 }
 for name in vqe classify; do
     compile $name qring
-    run_in 60 "$work/$name.out" "$work/$name"
+    run_to "$work/$name.out" "$work/$name"
     check "$name ends with 0: $(cat "$work/$name.out")" test $? = 0
 done
 check "the engine loads no curl or HDF5" sh -c "! ldd '$work/vqe' | grep -qE 'curl|hdf5|grpc'"
@@ -56,8 +56,8 @@ compile train qring-train
 n_jobs=0
 for job in deploy/jobs/qcnn*.json deploy/jobs/examples/*.json; do
     name=$(basename "$job" .json) n_jobs=$((n_jobs + 1))
-    run_in 100 "$work/run.log" "$qring" run "$job" -n 1 --out "$work/$name"
-    run_in 100 "$work/$name.log" sh -c "'$work/train' '$job' '$work/$name.h5' </dev/null"
+    run_to "$work/run.log" "$qring" run "$job" -n 1 --out "$work/$name"
+    run_to "$work/$name.log" sh -c "'$work/train' '$job' '$work/$name.h5' </dev/null"
     check "$name has the digest of qring run: $(tail -n 1 "$work/$name.log")" grep -q "\"state_digest\": *\"$(tail -n 1 "$work/$name.log")\"" "$work/$name/result.json"
     check "$name has the weights of qring run" cmp -s "$work/$name.h5" "$work/$name/weights.h5"
 done
@@ -66,7 +66,7 @@ check "number of jobs: $n_jobs" test "$n_jobs" -ge 15
 job=deploy/jobs/examples/variational-classifier.json
 cut -d, -f1-4 deploy/jobs/examples/variational-classifier.csv >"$work/inputs.csv"
 awk -F, -v n="$(sed 1d "$work/inputs.csv" | wc -l)" 'NR == 1 { print n, NF, 1; next } { gsub(",", " "); print }' "$work/inputs.csv" >"$work/inputs"
-run_in 60 "$work/log" sh -c "'$work/train' $job '$work/w.npz' <'$work/inputs' >'$work/train.out'"
+run_to "$work/log" sh -c "'$work/train' $job '$work/w.npz' <'$work/inputs' >'$work/train.out'"
 "$qring" predict $job --weights "$work/w.npz" --data "$work/inputs.csv" 2>"$work/output" | sed 1d | sed 's/.*,//' >"$work/predicted"
 sed 1d "$work/train.out" >"$work/got"
 check "train prints predictions: $(head -n 2 "$work/got")" test -s "$work/got"

@@ -23,7 +23,7 @@ as_undisturbed() {
 }
 # undisturbed: trains $job with one worker; sets all to the number of lines in its steps.jsonl
 undisturbed() {
-    run_in 120 "$work/log" "$qring" run "$job" -n 1 --epochs $epochs --out "$work/$name-alone" --checkpoints none --logdir= || fail "$name: $(tail -n 2 "$work/log")"
+    run_to "$work/log" "$qring" run "$job" -n 1 --epochs $epochs --out "$work/$name-alone" --checkpoints none --logdir= || fail "$name: $(tail -n 2 "$work/log")"
     all=$(lines "$work/$name-alone/steps.jsonl")
 }
 # all_killed: kills two workers of $job after a third of the steps; one worker resumes
@@ -34,7 +34,7 @@ all_killed() {
     if kill -9 $r 2>/dev/null; then kills=$((kills + 1)); fi
     wait $r 2>/dev/null
     # shellcheck disable=SC2086
-    run_in 120 "$work/log" "$qring" run "$job" -n 1 --epochs $epochs --out "$d" $often; rc=$?
+    run_to "$work/log" "$qring" run "$job" -n 1 --epochs $epochs --out "$d" $often; rc=$?
     check "$name: the resumed run ends with 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
     if grep -q "^resuming from step" "$work/log"; then resumed="$resumed $name"; fi
     as_undisturbed "all killed"
@@ -77,9 +77,9 @@ json.dump(job, open(work + "/start.json", "w"))
 del job["train"]["initial_weights"]
 json.dump(job, open(work + "/anew.json", "w"))
 P
-    run_in 60 "$work/log" "$qring" run "$work/head.json" -n 2 --epochs 3 --out "$work/head-$file"; rc=$?
+    run_to "$work/log" "$qring" run "$work/head.json" -n 2 --epochs 3 --out "$work/head-$file"; rc=$?
     check "a new head on $file: exit 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
-    check "the start of a new head on $file" run_in 60 "$work/log" "$qring" run "$work/start.json" -n 1 --epochs 1 --out "$work/start-$file"
+    check "the start of a new head on $file" run_to "$work/log" "$qring" run "$work/start.json" -n 1 --epochs 1 --out "$work/start-$file"
 done
 "$qring" show "$work/head.json" --json >"$work/counts.json"; "$qring" show "$work/head.json" >"$work/counts.txt"
 "$qring" validate "$work/head.json" --out "$work/v" >"$work/validate.txt" 2>&1
@@ -88,7 +88,7 @@ check "$frozen of $total parameters are frozen" test "${frozen:-0}" -gt 0 -a "${
 check "show prints both numbers" test "$(grep -cxE "Trainable params: $((total - frozen))|Non-trainable params: $frozen" "$work/counts.txt")" = 2
 check "validate prints both numbers" holds "$work/validate.txt" "$total parameters: $((total - frozen)) trainable, $frozen frozen"
 check "the log has both numbers" holds "$work/head-old.npz/worker-0.log" "$total parameters: $((total - frozen)) trainable, $frozen frozen"
-check "the model with weights from the seed" run_in 60 "$work/log" "$qring" run "$work/anew.json" -n 1 --epochs 1 --out "$work/anew"
+check "the model with weights from the seed" run_to "$work/log" "$qring" run "$work/anew.json" -n 1 --epochs 1 --out "$work/anew"
 check "the same weights from safetensors and npz" cmp -s "$work/head-weights.safetensors/weights.h5" "$work/head-old.npz/weights.h5"
 check "the frozen circuit has the old bits (h5: as float32); embedding and head are trained, from the old weights and from the seed" $python - "$work" <<'P'
 import json, struct, sys
@@ -122,8 +122,8 @@ all_killed
 check "transfer learning resumed from a checkpoint: $(head -n 3 "$work/log")" test "$resumed" = " head"
 # initial weights: qring weights --init, and a run with learning rate 0
 still="--set train.optimizer.learning_rate=0"
-check "the first weights, as a file" run_in 20 "$work/init.log" "$qring" weights --init "$work/head.json" --seed 9 $still --to "$work/first.safetensors"
-check "a run with learning rate 0" run_in 60 "$work/log" "$qring" run "$work/head.json" --seed 9 $still --epochs 1 --out "$work/still"
+check "the first weights, as a file" run_to "$work/init.log" "$qring" weights --init "$work/head.json" --seed 9 $still --to "$work/first.safetensors"
+check "a run with learning rate 0" run_to "$work/log" "$qring" run "$work/head.json" --seed 9 $still --epochs 1 --out "$work/still"
 check "the run ends with the initial weights" cmp "$work/first.safetensors" "$work/still/weights.safetensors"
 "$qring" weights --init deploy/jobs/qcnn.json >"$work/init.csv"; rc=$?
 check "initial weights as CSV: exit 0, not $rc" test $rc = 0
@@ -139,8 +139,8 @@ for name, values in report["weights"].items():
     assert [r["parameter"] for r in of] == report["parameters"].get(name, [""] * len(of))
 assert len(rows) == sum(len(flat(v)) for v in report["weights"].values())
 P
-run_in 20 "$work/log" "$qring" weights --init deploy/jobs/qcnn.json "$work/first.safetensors"; rc=$?
+run_to "$work/log" "$qring" weights --init deploy/jobs/qcnn.json "$work/first.safetensors"; rc=$?
 check "--init with a weights file: exit 2, not $rc" test $rc = 2
-run_in 20 "$work/log" "$qring" weights "$work/first.safetensors" --seed 3; rc=$?
+run_to "$work/log" "$qring" weights "$work/first.safetensors" --seed 3; rc=$?
 check "--seed without a job: exit 2, not $rc" test $rc = 2
 end

@@ -13,10 +13,10 @@ if [ "$1" != inside ]; then
         skip "cannot create network namespaces: $(tail -n 1 "$work/probe.log")"; end
     fi
     job=$root/deploy/jobs/qcnn.json
-    run_in 60 "$work/one.log" "$qring" run "$job" -n 1 --epochs 3 --out "$work/one" || { fail "one worker: exit $?"; tail -n 5 "$work/one.log"; end; }
+    run_to "$work/one.log" "$qring" run "$job" -n 1 --epochs 3 --out "$work/one" || { fail "one worker: exit $?"; tail -n 5 "$work/one.log"; end; }
     "$qring" certs qml --service qml-worker --out "$work/tls" >/dev/null || { fail "no certificates"; end; }
     # shellcheck disable=SC2086
-    work=$work qringd=$qringd job=$job timeout -k 5 110 unshare $as --kill-child sh "$0" inside >"$work/inside.log" 2>&1 </dev/null
+    work=$work qringd=$qringd job=$job timeout -k 5 600 unshare $as --kill-child sh "$0" inside >"$work/inside.log" 2>&1 </dev/null
     rc=$?
     for i in 0 1 2 3; do
         if [ "$(cat "$work/exit$i" 2>/dev/null)" = 0 ]; then pass; else fail "worker $i ended with ${rc}/$(cat "$work/exit$i" 2>/dev/null)"; tail -n 5 "$work/worker$i.log"; fi

@@ -10,7 +10,7 @@ jobs=tests/golden/digests/jobs
 for precision in single double; do
     d=$work/$precision
     golden infer-job "$d" "$precision"
-    run_in 60 "$d/log" "$qring" predict "$d/job.json" --weights tests/golden/tfq/qcnn_weights.h5 --data "$d/data.csv" --out "$d/predictions"
+    run_to "$d/log" "$qring" predict "$d/job.json" --weights tests/golden/tfq/qcnn_weights.h5 --data "$d/data.csv" --out "$d/predictions"
     check "predict: $(tail -n 2 "$d/log")" test -s "$d/predictions"
     "$qring" infer "$d/job.json" --weights tests/golden/tfq/qcnn_weights.h5 --json >"$d/infer.json" 2>"$d/log"
     golden infer-check "$d" "$precision"
@@ -39,7 +39,7 @@ for name in categorical-crossentropy logits binary-crossentropy bit-logits two-s
     job=$jobs/$name.json d=$work/$name
     if [ -e "$work/$name.json" ]; then job=$work/$name.json; fi
     data=$(own "$job") weights=$d/weights.safetensors
-    run_in 60 "$d.log" "$qring" run "$job" -n 1 --epochs 2 --out "$d" --checkpoints none --logdir= || fail "$name: $(tail -n 2 "$d.log")"
+    run_to "$d.log" "$qring" run "$job" -n 1 --epochs 2 --out "$d" --checkpoints none --logdir= || fail "$name: $(tail -n 2 "$d.log")"
     "$qring" infer "$job" --weights "$weights" --predictions "$d/infer.csv" --json >"$d/infer.json" 2>"$d.log" || fail "$name: $(cat "$d.log")"
     "$qring" predict "$job" --weights "$weights" --data "$data" >"$d/p.csv" 2>"$d.log" || fail "$name: $(cat "$d.log")"
     "$qring" predict "$job" --weights "$weights" --data "$data" --format jsonl >"$d/p.jsonl" 2>"$d.log" || fail "$name: $(cat "$d.log")"
@@ -130,11 +130,11 @@ done
 job=$jobs/categorical-crossentropy.json weights=$work/categorical-crossentropy/weights.h5 data=tests/golden/digests/data/classes.csv
 
 # Evaluate as text; additional metrics; a metric of the job is not repeated.
-run_in 60 "$work/evaluate" "$qring" evaluate $job --weights "$weights" --metric auc --metric '{"name": "top_k_accuracy", "k": 2}' --metric accuracy; rc=$?
+run_to "$work/evaluate" "$qring" evaluate $job --weights "$weights" --metric auc --metric '{"name": "top_k_accuracy", "k": 2}' --metric accuracy; rc=$?
 check "evaluate ends with 0, not $rc" test $rc = 0
 check "rows of the text: $(cat "$work/evaluate")" test "$(sed 's/ .*//' "$work/evaluate" | head -n 6 | tr '\n' ' ')" = "12 loss accuracy auc top_k_accuracy Confusion "
 check "an additional metric does not change the loss" test "$("$qring" evaluate $job --weights "$weights" --json --metric auc | sed 's/.*"loss"://; s/,.*//')" = "$("$qring" evaluate $job --weights "$weights" --json | sed 's/.*"loss"://; s/,.*//')"
-run_in 60 "$work/whole" env QRING_JOB=$root/deploy/jobs/qcnn.json QRING_WEIGHTS="$root/tests/golden/tfq/qcnn_weights.h5" "$qring" evaluate
+run_to "$work/whole" env QRING_JOB=$root/deploy/jobs/qcnn.json QRING_WEIGHTS="$root/tests/golden/tfq/qcnn_weights.h5" "$qring" evaluate
 check "job and weights from the environment: $(tail -n 1 "$work/whole")" holds "$work/whole" 'Confusion matrix'
 
 # Columns by name: in any order; unused columns are an error, unless the job selects columns.
@@ -193,7 +193,7 @@ job("iris", "iris", labels="species")
 job("numbers", "numbers")
 P
 for name in iris numbers; do
-    run_in 60 "$work/$name.log" "$qring" run "$work/$name.json" -n 2 --out "$work/$name-run" --checkpoints none --logdir= || fail "$name: $(tail -n 2 "$work/$name.log")"
+    run_to "$work/$name.log" "$qring" run "$work/$name.json" -n 2 --out "$work/$name-run" --checkpoints none --logdir= || fail "$name: $(tail -n 2 "$work/$name.log")"
 done
 iris=$work/iris-run
 check "the classes and their order: $(grep classes "$work/iris.log")" holds "$work/iris.log" 'classes: alba (0), setosa (1), virginica (2)'
@@ -272,7 +272,7 @@ token = json.load(u.urlopen(u.Request("http://%s/computeMetadata/v1/instance/ser
 u.urlopen(u.Request("http://%s/upload/storage/v1/b/auth-predict/o?uploadType=media&name=new.csv" % at, data=open(path, "rb").read(),
                     headers={"Authorization": "Bearer " + token["access_token"]}))
 P
-run_in 60 "$work/log" env STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at" "$qring" predict $job --weights "$work/categorical-crossentropy/weights.safetensors" \
+run_to "$work/log" env STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at" "$qring" predict $job --weights "$work/categorical-crossentropy/weights.safetensors" \
     --data gs://auth-predict/new.csv --out gs://auth-predict/p.csv; rc=$?
 check "a bucket: exit 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
 object auth-predict p.csv "$work/bucket.csv"

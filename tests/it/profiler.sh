@@ -4,12 +4,12 @@
 # and garbage at the port.
 . "$(dirname "$0")/common"
 unset TF_CONFIG
-client() { timeout 60 $python tests/it/profile_client.py "$@"; }
+client() { timeout 600 $python tests/it/profile_client.py "$@"; }
 sed 's/"name": "qcnn"/"name": "profiler", "profile": {"steps": [5, 12]}/' deploy/jobs/qcnn.json >"$work/job.json"
 sed 's/"name": "qcnn"/"name": "profiler"/' deploy/jobs/qcnn.json >"$work/plain.json"
 run() { # NAME FLAGS...
     name=$1; shift
-    run_in 60 "$work/$name.log" "$qring" run "$@" --fresh --out "$work/$name"
+    run_to "$work/$name.log" "$qring" run "$@" --fresh --out "$work/$name"
 }
 
 # ---- steps of the job, of two workers ----
@@ -66,7 +66,7 @@ check "the monitor has the training speed: $(cat "$work/monitor")" grep -Eq '^[1
 check "garbage gets no answer" client garbage "$port"
 check "a capture after garbage" client capture "$port" 1000 "$work/three.pb"
 wrong=$work/wrong.log
-timeout 5 "$qringd" "$work/plain.json" --out "$work/taken" --profiler-port "$port" >"$wrong" 2>&1 </dev/null
+timeout 600 "$qringd" "$work/plain.json" --out "$work/taken" --profiler-port "$port" >"$wrong" 2>&1 </dev/null
 check "a port in use is named: $(tail -n 1 "$wrong")" holds "$wrong" '--profiler-port: cannot listen on 127.0.0.1'
 
 # ---- the address of a worker with remote peers: loopback, unless --profiler-bind is set ----

@@ -93,7 +93,7 @@ check "no warning about progress" sh -c '! grep -q "cannot update\|is not report
 short() { # NAME FLAGS...: a short run; sets code and took_ms; the log is NAME.log
     name=$1; shift
     began=$(now_ms)
-    trainjob run_in 60 "$work/$name.log" "$qringd" "$work/job.json" --threads 1 --http-port 0 --checkpoints none --out "$work/$name" "$@"
+    trainjob run_to "$work/$name.log" "$qringd" "$work/job.json" --threads 1 --http-port 0 --checkpoints none --out "$work/$name" "$@"
     code=$?
     took_ms=$(($(now_ms) - began))
 }
@@ -178,6 +178,6 @@ check "no log has a password, a path or a query of the target" sh -c '! grep -l 
 
 # ---- qring run passes the settings to its workers ----
 rm -f "$work/tls/log"
-trainjob run_in 60 "$work/run.log" "$qring" run "$work/job.json" -n 2 --out "$work/run"
+trainjob run_to "$work/run.log" "$qring" run "$work/job.json" -n 2 --out "$work/run"
 check "qring run: $(tail -n 1 "$work/run.log")" received tls 'status[-1]["progressPercentage"] == 100'
 end

@@ -26,7 +26,7 @@ readout = {"hamiltonian": [[f"X{q}", 1.0] for q in range(n)]}
 json.dump({"name": "shared", "seed": 3, "model": [{"layer": "quantum", "circuit": {"qubits": n, "gates": gates}, "readouts": [readout]}],
            "data": {"source": "none"}, "train": {"epochs": 1, "loss": "expectation"}}, open(sys.argv[1], "w"))
 P
-run_in 60 "$work/plan" "$qring" show "$work/shared.json"
+run_to "$work/plan" "$qring" show "$work/shared.json"
 check "threads share a state vector: $(grep threads "$work/plan")" holds "$work/plan" "all threads share"
 
 # started_worker NAME JOB FLAGS: starts a worker with the cgroup files in NAME.cgroup; r is its
@@ -59,8 +59,8 @@ finish() {
     steps=$(sed -n 's/.*"message":"step \([0-9]*\) of [0-9]*: drained.*/\1/p' "$work/$name.log" | tail -n 1)
     each=$(grep -c '"epoch":1,"kind":"TRAIN"' "$work/$name/steps.jsonl")
     epochs=$((${steps:-0} / (each > 0 ? each : 1) + 1))
-    check "$name: the run resumes" run_in 60 "$work/$name.rest" "$qringd" "$job" --epochs $epochs --out "$work/$name" --threads 1 "$@"
-    check "$name: undisturbed, $epochs epochs" run_in 300 "$work/$name.one" "$qringd" "$job" --epochs $epochs --out "$work/$name.ref" --threads 1 --checkpoints none "$@"
+    check "$name: the run resumes" run_to "$work/$name.rest" "$qringd" "$job" --epochs $epochs --out "$work/$name" --threads 1 "$@"
+    check "$name: undisturbed, $epochs epochs" run_to "$work/$name.one" "$qringd" "$job" --epochs $epochs --out "$work/$name.ref" --threads 1 --checkpoints none "$@"
     one=$(json_string "$work/$name.ref/result.json" state_digest)
     check "$name: digest of an undisturbed run ($one)" test "$(json_string "$work/$name/result.json" state_digest)" = "$one"
     check "$name: each step once" cmp "$work/$name/steps.jsonl" "$work/$name.ref/steps.jsonl"
@@ -115,10 +115,10 @@ wait "$r"; rc=$?
 check "too little memory: 138, not $rc" test $rc = 138
 check "the error has both numbers: $(tail -n 1 "$work/set.log")" grep -qE 'cannot continue: job qcnn needs [0-9]{8} bytes with 2 threads, and the memory limit is now 8388608 bytes \(cgroup v2, memory.max\)' "$work/set.log"
 steps=$(grep -c '"kind":"TRAIN"' "$work/set/steps.jsonl")
-run_in 60 "$work/set.rest" "$qringd" deploy/jobs/qcnn.json --epochs $((steps / 2 + 1)) --out "$work/set" --log-format json
+run_to "$work/set.rest" "$qringd" deploy/jobs/qcnn.json --epochs $((steps / 2 + 1)) --out "$work/set" --log-format json
 resumed=$(sed -n 's/.*"message":"resuming from step \([0-9]*\),.*/\1/p' "$work/set.rest")
 check "the run resumes after its last step, $steps, not ${resumed:-from the start}" test "${resumed:-0}" -ge $((steps - 1))
-run_in 300 "$work/set.one" "$qringd" deploy/jobs/qcnn.json --epochs $((steps / 2 + 1)) --out "$work/set.ref" --checkpoints none
+run_to "$work/set.one" "$qringd" deploy/jobs/qcnn.json --epochs $((steps / 2 + 1)) --out "$work/set.ref" --checkpoints none
 check "no step is lost" cmp "$work/set/steps.jsonl" "$work/set.ref/steps.jsonl"
 
 # The kernel's quota: with half a CPU, two threads are throttled longer than one.

@@ -34,7 +34,7 @@ as_undisturbed() {
     check "$2: the result" cmp "$work/a.json" "$work/b.json"
 }
 all=$((3 * epochs)) # two updates and an evaluation each epoch
-check "an undisturbed run" run_in 120 "$work/ref.log" "$qring" run "$work/job.json" -n 1 --out "$work/ref" --checkpoints none --logdir=
+check "an undisturbed run" run_to "$work/ref.log" "$qring" run "$work/job.json" -n 1 --out "$work/ref" --checkpoints none --logdir=
 check "--checkpoints none writes none" test ! -e "$work/ref/checkpoints"
 check "steps.jsonl of the undisturbed run has $all lines" test "$(lines "$work/ref/steps.jsonl")" = $all
 
@@ -59,7 +59,7 @@ for n in 1 2; do
     check "-n $n: killed four times before the end: $kills, at attempt $attempt" test $kills = 4
     resumed=$(grep -c "^resuming from step" "$d.log")
     check "-n $n: starts that resumed (the first kill may precede the first checkpoint): $resumed" test "$resumed" -ge $((kills - 2))
-    check "-n $n: the run ends with 0" run_in 120 "$d.last" "$qring" run "$work/job.json" -n $n --out "$d" $often
+    check "-n $n: the run ends with 0" run_to "$d.last" "$qring" run "$work/job.json" -n $n --out "$d" $often
     check "-n $n: the last start logs where it resumes" \
         grep -q "^resuming from step [0-9]* of $((2 * epochs)), [0-9]* epochs finished ($d/checkpoints; --fresh" "$d.last"
     as_undisturbed "$d" "-n $n, kill -9 four times"
@@ -79,7 +79,7 @@ kill -TERM $r; wait $r; rc=$?
 check "SIGTERM: 143, not $rc" test $rc = 143
 pass=$(latest "$d" reductions) had=$(lines "$d/steps.jsonl")
 check "SIGTERM: the log has the lines up to the checkpoint ($had, $pass)" test "${pass:-0}" -ge 299 -a "$had" -ge "${pass:-0}" -a "$had" -le $((${pass:-0} + 1))
-check "SIGTERM: the run resumes" run_in 120 "$d.last" "$qring" run "$work/job.json" -n 3 --out "$d" $often
+check "SIGTERM: the run resumes" run_to "$d.last" "$qring" run "$work/job.json" -n 3 --out "$d" $often
 check "SIGTERM: the run resumes from reduction $pass" grep -q "resuming from step $(latest_step=$((pass - pass / 3)); echo $latest_step) " "$d.last"
 as_undisturbed "$d" "SIGTERM, then 3 workers"
 digest=$(json_string "$d/result.json" state_digest)
@@ -87,52 +87,52 @@ check "SIGTERM: the digest is printed" grep -qx "state_digest: $digest" "$d.last
 check "SIGTERM: the digest is logged" grep -q "done: .*state_digest $digest" "$d/worker-0.log"
 
 # done, more epochs, fewer
-check "done: again" run_in 60 "$work/done.log" "$qring" run "$work/job.json" -n 2 --out "$d" --json
+check "done: again" run_to "$work/done.log" "$qring" run "$work/job.json" -n 2 --out "$d" --json
 check "done: the message" grep -q "already trained: $((2 * epochs)) steps, $epochs epochs.*--fresh starts over" "$work/done.log"
 check "done: the result again" grep -q state_digest "$work/done.log"
-check "done: a worker alone" run_in 60 "$work/done1.log" "$qringd" "$work/job.json" --out "$d"
+check "done: a worker alone" run_to "$work/done1.log" "$qringd" "$work/job.json" --out "$d"
 check "done: the message of a worker alone" grep -q "already trained.*state_digest $(json_string "$d/result.json" state_digest);" "$work/done1.log"
-check "more epochs, undisturbed" run_in 120 "$work/more.log" "$qring" run "$work/job.json" -n 1 --out "$work/more" --epochs $((epochs + 40)) --logdir=
-check "more epochs: the run resumes" run_in 120 "$work/more2.log" "$qring" run "$work/job.json" -n 2 --out "$d" --epochs $((epochs + 40)) --logdir=
+check "more epochs, undisturbed" run_to "$work/more.log" "$qring" run "$work/job.json" -n 1 --out "$work/more" --epochs $((epochs + 40)) --logdir=
+check "more epochs: the run resumes" run_to "$work/more2.log" "$qring" run "$work/job.json" -n 2 --out "$d" --epochs $((epochs + 40)) --logdir=
 check "more epochs: the run resumes from its end" grep -q "resuming from step $((2 * epochs)) of $((2 * epochs + 80))" "$work/more2.log"
 as_undisturbed "$d" "more epochs" "$work/more"
-check "fewer epochs: exit 0" run_in 60 "$work/fewer.log" "$qring" run "$work/job.json" -n 1 --out "$d" --epochs 3
+check "fewer epochs: exit 0" run_to "$work/fewer.log" "$qring" run "$work/job.json" -n 1 --out "$d" --epochs 3
 check "fewer epochs: the message" grep -q "already trained" "$work/fewer.log"
 
 # state of other optimizers and of averaged weights: resumed after two epochs, to the committed
 # digest
 for name in adamw-warmup-polynomial nadam-restarts adagrad-average-piecewise; do
     job=tests/golden/digests/jobs/$name.json o=$work/$name
-    check "$name: two epochs" run_in 60 "$o.log" "$qring" run $job -n 2 --out "$o" --epochs 2 --logdir=
-    check "$name: the run resumes" run_in 60 "$o.log" "$qring" run $job -n 1 --out "$o" --logdir=
+    check "$name: two epochs" run_to "$o.log" "$qring" run $job -n 2 --out "$o" --epochs 2 --logdir=
+    check "$name: the run resumes" run_to "$o.log" "$qring" run $job -n 1 --out "$o" --logdir=
     check "$name: the run resumes from step 4" grep -q "resuming from step 4 of 10" "$o.log"
-    check "$name: undisturbed" run_in 60 "$o.log" "$qring" run $job -n 1 --out "$o-ref" --checkpoints none --logdir=
+    check "$name: undisturbed" run_to "$o.log" "$qring" run $job -n 1 --out "$o-ref" --checkpoints none --logdir=
     as_undisturbed "$o" "$name" "$o-ref"
     check "$name: the committed digest" grep -q "^$name	10	$(json_string "$o/result.json" state_digest)$" tests/golden/digests/f32-v1.tsv
 done
 
 # another job in the same folder
 sed 's/"seed": 1/"seed": 2/' "$work/job.json" >"$work/other.json"
-run_in 60 "$work/other.log" "$qring" run "$work/other.json" -n 2 --out "$d"; rc=$?
+run_to "$work/other.log" "$qring" run "$work/other.json" -n 2 --out "$d"; rc=$?
 check "another job: exit 2, not $rc" test $rc = 2
 check "another job: both hashes" grep -q "its hash is [0-9a-f]\{64\}, this job's is [0-9a-f]\{64\}" "$work/other.log"
 check "another job: steps.jsonl is unchanged" cmp "$d/steps.jsonl" "$work/more/steps.jsonl"
-run_in 60 "$work/other1.log" "$qringd" "$work/other.json" --out "$d"; rc=$?
+run_to "$work/other1.log" "$qringd" "$work/other.json" --out "$d"; rc=$?
 check "another job, a worker alone: exit 2, not $rc" test $rc = 2
 cp -r "$d" "$work/there"
 for how in "$qring run -n 1" "$qring run -n 2" "$qringd" "$qring validate"; do
-    run_in 60 "$work/none.log" $how "$work/other.json" --out "$d" --checkpoints none; rc=$?
+    run_to "$work/none.log" $how "$work/other.json" --out "$d" --checkpoints none; rc=$?
     check "another job, --checkpoints none, ${how#"$qring"}: exit 2, not $rc" test $rc = 2
     check "another job, --checkpoints none, ${how#"$qring"}: both hashes" grep -q "its hash is [0-9a-f]\{64\}, this job's is [0-9a-f]\{64\}" "$work/none.log"
-    run_in 60 "$work/fewer.log" $how "$work/job.json" --epochs 1 --out "$d" --checkpoints none; rc=$?
+    run_to "$work/fewer.log" $how "$work/job.json" --epochs 1 --out "$d" --checkpoints none; rc=$?
     check "fewer epochs, --checkpoints none, ${how#"$qring"}: exit 2, not $rc" test $rc = 2
     check "fewer epochs, --checkpoints none, ${how#"$qring"}: the error" grep -q 'is beyond 1 epochs of 2 steps' "$work/fewer.log"
 done
 check "--checkpoints none: the folder is unchanged" diff -r "$d" "$work/there"
-check "--fresh starts over" run_in 120 "$work/fresh.log" "$qring" run "$work/other.json" -n 2 --out "$d" --fresh --epochs 20
-check "--fresh: the reference" run_in 120 "$work/fresh1.log" "$qring" run "$work/other.json" -n 1 --out "$work/other" --epochs 20
+check "--fresh starts over" run_to "$work/fresh.log" "$qring" run "$work/other.json" -n 2 --out "$d" --fresh --epochs 20
+check "--fresh: the reference" run_to "$work/fresh1.log" "$qring" run "$work/other.json" -n 1 --out "$work/other" --epochs 20
 as_undisturbed "$d" "--fresh" "$work/other"
-check "--fresh --checkpoints none" run_in 120 "$work/bare.log" "$qring" run "$work/job.json" -n 1 --out "$d" --fresh --checkpoints none --epochs 5
+check "--fresh --checkpoints none" run_to "$work/bare.log" "$qring" run "$work/job.json" -n 1 --out "$d" --fresh --checkpoints none --epochs 5
 check "--fresh deletes the checkpoints of the other job" test ! -e "$d/checkpoints/LATEST"
 
 # The newest checkpoint is damaged: the one before is used, with a warning. Then LATEST.
@@ -152,14 +152,14 @@ kill -9 $r; wait $r 2>/dev/null
 check "damaged: the checkpoint is named" grep -q "$newest is damaged: tensor" "$d.log"
 check "damaged: the checkpoint before is used" grep -q "the newest intact checkpoint is that of step" "$d.log"
 truncate -s 100 "$d/checkpoints/LATEST"
-check "damaged: the run ends with 0" run_in 120 "$d.last" "$qring" run "$work/job.json" -n 1 --out "$d" $often
+check "damaged: the run ends with 0" run_to "$d.last" "$qring" run "$work/job.json" -n 1 --out "$d" $often
 check "damaged: LATEST is named" grep -q "LATEST is damaged" "$d.last"
 as_undisturbed "$d" "damaged twice"
 
 # all of them damaged, and one of a later version of the program
 cp -r "$d/checkpoints" "$work/broken"
 for f in "$work"/broken/*.safetensors; do truncate -s 50 "$f"; done
-run_in 60 "$work/broken.log" "$qring" run "$work/job.json" -n 2 --out "$work/b" --checkpoints "$work/broken"; rc=$?
+run_to "$work/broken.log" "$qring" run "$work/job.json" -n 2 --out "$work/b" --checkpoints "$work/broken"; rc=$?
 check "no intact checkpoint: exit 4, not $rc" test $rc = 4
 check "no intact checkpoint: the error names --fresh" grep -q "no checkpoint of this job is intact.*--fresh" "$work/broken.log"
 check "no intact checkpoint: nothing was trained" test ! -e "$work/b/steps.jsonl"
@@ -174,10 +174,10 @@ for byte in text.encode():
     for _ in range(8): crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
 open(sys.argv[1], "w").write(text[:at] + "%08x" % (crc ^ 0xFFFFFFFF) + text[at + 8:])
 P
-run_in 60 "$work/later.log" "$qringd" "$work/job.json" --out "$work/b" --checkpoints "$work/broken"; rc=$?
+run_to "$work/later.log" "$qringd" "$work/job.json" --out "$work/b" --checkpoints "$work/broken"; rc=$?
 check "a checkpoint of a later version: exit 2, not $rc" test $rc = 2
 check "a checkpoint of a later version: the error" grep -q "format 2, written by a later version" "$work/later.log"
-run_in 60 "$work/validate.log" "$qring" validate "$work/other.json" --out "$d"; rc=$?
+run_to "$work/validate.log" "$qring" validate "$work/other.json" --out "$d"; rc=$?
 check "validate finds another job's checkpoints: exit 2, not $rc" test $rc = 2
 check "validate names both hashes" grep -q "its hash is [0-9a-f]\{64\}, this job's is" "$work/validate.log"
 
@@ -191,12 +191,12 @@ until [ -e "$d/checkpoints/LATEST" ] || [ $tries -gt 3000 ]; do tries=$((tries +
 kill -9 $r; wait $r 2>/dev/null
 mkdir -p "$work/renamed"; cp -r "$d/checkpoints" "$work/renamed/"
 sed 's/"name": "resume"/"name": "renamed"/' "$work/job.json" >"$work/renamed.json"
-check "copied: the same settings resume" run_in 120 "$work/renamed.log" "$qring" run "$work/renamed.json" -n 2 --out "$work/renamed" $often
+check "copied: the same settings resume" run_to "$work/renamed.log" "$qring" run "$work/renamed.json" -n 2 --out "$work/renamed" $often
 check "copied: the step is logged" grep -q "^resuming from step [0-9]* of $((2 * epochs))" "$work/renamed.log"
 check "copied: the digest" test "$(json_string "$work/renamed/result.json" state_digest)" = "$(json_string "$work/ref/result.json" state_digest)"
 check "copied: the weights" cmp "$work/renamed/weights.h5" "$work/ref/weights.h5"
 mkdir -p "$work/reseeded"; cp -r "$d/checkpoints" "$work/reseeded/"
-run_in 60 "$work/reseeded.log" "$qring" run "$work/other.json" -n 2 --out "$work/reseeded"; rc=$?
+run_to "$work/reseeded.log" "$qring" run "$work/other.json" -n 2 --out "$work/reseeded"; rc=$?
 check "copied, other settings: exit 2, not $rc" test $rc = 2
 check "copied, other settings: the error has the fix" grep -q 'train.initial_weights.*LATEST.*--fresh' "$work/reseeded.log"
 check "copied, other settings: nothing was trained" test ! -e "$work/reseeded/steps.jsonl"
@@ -208,15 +208,15 @@ begins_with() { # URL FILE NAME: writes a job of two epochs with these initial w
 begins_with "$work/ref-ck/LATEST" "$work/from.json" from
 begins_with "$work/ref/weights.safetensors" "$work/from2.json" from
 cp -r "$work/renamed/checkpoints" "$work/ref-ck"
-check "training from another job's checkpoint" run_in 60 "$work/from.log" "$qring" run "$work/from.json" -n 1 --out "$work/from"
-check "training from its weights" run_in 60 "$work/from2.log" "$qring" run "$work/from2.json" -n 1 --out "$work/from2"
+check "training from another job's checkpoint" run_to "$work/from.log" "$qring" run "$work/from.json" -n 1 --out "$work/from"
+check "training from its weights" run_to "$work/from2.log" "$qring" run "$work/from2.json" -n 1 --out "$work/from2"
 check "a checkpoint and its weights give the same result" cmp "$work/from/weights.h5" "$work/from2/weights.h5"
 check "initial weights change the result" sh -c "! cmp -s '$work/from/weights.h5' '$work/ref/weights.h5'"
 begins_with "$work/ref-ck/$(sed 's/.*"object":"\([^"]*\).*/\1/' "$work/ref-ck/LATEST")" "$work/from3.json" from
-check "training from a checkpoint's file" run_in 60 "$work/from3.log" "$qring" run "$work/from3.json" -n 1 --out "$work/from3"
+check "training from a checkpoint's file" run_to "$work/from3.log" "$qring" run "$work/from3.json" -n 1 --out "$work/from3"
 check "a checkpoint's file and LATEST give the same result" cmp "$work/from/weights.h5" "$work/from3/weights.h5"
 sed 's/"qubits": 8/"qubits": 4/; s/"Z4", "Z5", "Z6", "Z7"/"Z2", "Z3"/' "$work/from.json" >"$work/smaller.json"
-run_in 60 "$work/smaller.log" "$qring" run "$work/smaller.json" -n 1 --out "$work/smaller"; rc=$?
+run_to "$work/smaller.log" "$qring" run "$work/smaller.json" -n 1 --out "$work/smaller"; rc=$?
 check "another model's checkpoint: exit 2, not $rc" test $rc = 2
 check "another model's checkpoint: both shapes" grep -q "train.initial_weights.*dense/kernel\|train.initial_weights.*pqc" "$work/smaller.log"
 
@@ -287,7 +287,7 @@ for i in 0 1 2; do check "403: worker $i names the bucket" holds "$work/late$i.l
 
 # A disk that fills up: training continues to the end.
 if [ -d /dev/shm ] && [ "$(id -u)" = 0 ] && mkdir -p "$work/full" && mount -t tmpfs -o size=16k tmpfs "$work/full" 2>/dev/null; then
-    check "a full disk: training ends with 0" run_in 120 "$work/full.log" "$qring" run "$work/job.json" -n 1 --out "$work/onfull" --checkpoints "$work/full/ck" $often
+    check "a full disk: training ends with 0" run_to "$work/full.log" "$qring" run "$work/job.json" -n 1 --out "$work/onfull" --checkpoints "$work/full/ck" $often
     check "a full disk: a warning" grep -q "cannot publish the checkpoint.*No space left" "$work/onfull/worker-0.log"
     as_undisturbed "$work/onfull" "a full disk"
     umount "$work/full"

@@ -6,7 +6,7 @@
 unset TF_CONFIG QRING_HTTP_PORT
 sed 's/"name": "qcnn"/"name": "roles"/' deploy/jobs/qcnn.json >"$work/job.json"
 epochs=800
-run_in 100 "$work/alone.log" "$qringd" "$work/job.json" --epochs $epochs --http-port 0 --out "$work/alone" || fail "one worker does not train"
+run_to "$work/alone.log" "$qringd" "$work/job.json" --epochs $epochs --http-port 0 --out "$work/alone" || fail "one worker does not train"
 digest=$(json_string "$work/alone/result.json" state_digest)
 # shellcheck disable=SC2046
 set -- $(free_ports 4); ps=127.0.0.1:$1 w0=127.0.0.1:$2 w1=127.0.0.1:$3 http=$4
@@ -38,7 +38,7 @@ for round in 1 2 3 4; do
     sleep 0.5; steps; held=$n
     check "kill $round: no training without workers, after $before lines $held" test $((held - before)) -lt 300
     [ $round != 2 ] || {
-        run_in 60 "$work/output" "$qring" status "127.0.0.1:$http"
+        run_to "$work/output" "$qring" status "127.0.0.1:$http"
         check "status of a parameter server: $(head -n 1 "$work/output")" grep -q "^parameter server 0 at " "$work/output"
         check "status names the members or the absent workers" grep -q '^members     parameter server 0\|^absent ' "$work/output"
     }
@@ -72,7 +72,7 @@ sleep 0.2; kill -TERM "$server"; wait "$server"; rc=$?
 check "SIGTERM to a waiting server: 143, not $rc" test $rc = 143
 check "the server's state is published" test -s "$out/checkpoints/LATEST"
 unset TF_CONFIG
-run_in 100 "$out.alone.log" "$qringd" "$work/job.json" --epochs $epochs --http-port 0 --out "$out" || fail "a worker alone does not resume"
+run_to "$out.alone.log" "$qringd" "$work/job.json" --epochs $epochs --http-port 0 --out "$out" || fail "a worker alone does not resume"
 check "the worker resumes from the checkpoint" grep -q 'resuming from step' "$out.alone.log"
 same "from its checkpoint"
 

@@ -25,8 +25,8 @@ soon() { # SECONDS COMMAND...: until it succeeds
 sed 's/"epochs": 50/"epochs": 2/' deploy/jobs/qcnn.json >"$work/job.json"
 
 # weights and event files
-check "training into a file" run_in 120 "$work/local.log" "$qring" run "$work/job.json" -n 1 --out "$work/local"
-check "training into a bucket" run_in 120 "$work/one.log" "$qring" run "$work/job.json" -n 2 --out "$work/one" --weights "s3://$b/run/w.h5" --logdir "s3://$b/run/logs/"
+check "training into a file" run_to "$work/local.log" "$qring" run "$work/job.json" -n 1 --out "$work/local"
+check "training into a bucket" run_to "$work/one.log" "$qring" run "$work/job.json" -n 2 --out "$work/one" --weights "s3://$b/run/w.h5" --logdir "s3://$b/run/logs/"
 check "the bucket has the weights" client get "$b" run/w.h5 "$work/w.h5"
 check "the object's bytes are the file's" cmp "$work/w.h5" "$work/local/weights.h5"
 check "the log has the URL of the weights" holds "$work/one.log" "s3://$b/run/w.h5"
@@ -41,10 +41,10 @@ while read -r name; do
 done <"$work/names"
 client list "$b" run/ | grep check- >"$work/left"
 check "the check of the bucket leaves nothing" test ! -s "$work/left"
-check "infer reads from the bucket" run_in 60 "$work/infer.log" "$qring" infer "$work/job.json" --weights "s3://$b/run/w.h5" --json
+check "infer reads from the bucket" run_to "$work/infer.log" "$qring" infer "$work/job.json" --weights "s3://$b/run/w.h5" --json
 check "infer printed a loss, not an error" holds "$work/infer.log" loss
-check "weights are converted into a bucket" run_in 60 "$work/convert.log" "$qring" weights "$work/local/weights.safetensors" --to "s3://$b/w.npz"
-check "the converted weights are equal" run_in 60 "$work/equal.log" "$qring" weights "s3://$b/w.npz" "$work/local/weights.h5" --job "$work/job.json"
+check "weights are converted into a bucket" run_to "$work/convert.log" "$qring" weights "$work/local/weights.safetensors" --to "s3://$b/w.npz"
+check "the converted weights are equal" run_to "$work/equal.log" "$qring" weights "s3://$b/w.npz" "$work/local/weights.h5" --job "$work/job.json"
 
 # job and data
 $python - "$work" <<'P'
@@ -58,10 +58,10 @@ sed 's|"data": .*|"data": {"source": "csv", "url": "s3://'"$b"'/d/data.csv"},|' 
 sed 's|"data": .*|"data": {"source": "csv", "url": "'"$work/data.csv"'"},|' "$work/job.json" >"$work/disk.json"
 client put "$b" d/data.csv "$work/data.csv"
 client put "$b" jobs/cloud.json "$work/cloud.json"
-check "job and data from a bucket" run_in 120 "$work/cloud.log" "$qring" run "s3://$b/jobs/cloud.json" -n 2 --out "$work/cloud"
-check "job and data from files" run_in 120 "$work/disk.log" "$qring" run "$work/disk.json" -n 1 --out "$work/disk"
+check "job and data from a bucket" run_to "$work/cloud.log" "$qring" run "s3://$b/jobs/cloud.json" -n 2 --out "$work/cloud"
+check "job and data from files" run_to "$work/disk.log" "$qring" run "$work/disk.json" -n 1 --out "$work/disk"
 check "the same weights" cmp "$work/cloud/weights.h5" "$work/disk/weights.h5"
-check "validate, everything in buckets" run_in 60 "$work/validate.log" "$qring" validate "s3://$b/jobs/cloud.json" --out "$work/nothing" --weights "s3://$b/v.h5" --logdir "s3://$b/v"
+check "validate, everything in buckets" run_to "$work/validate.log" "$qring" validate "s3://$b/jobs/cloud.json" --out "$work/nothing" --weights "s3://$b/v.h5" --logdir "s3://$b/v"
 
 # checkpoints: through each fault of the store, and resumed after kill -9
 often="--checkpoint-interval 20ms --checkpoint-steps 5"
@@ -93,9 +93,9 @@ check "killed and restarted: the worker publishes" soon 60 published held "$work
 kill "$worker"; wait "$worker"; rc=$?
 check "SIGTERM: exit 143, not $rc" test $rc = 143
 # shellcheck disable=SC2086
-check "a ring with checkpoints in the bucket" run_in 120 "$work/ring.log" "$qring" run "$work/job.json" -n 2 --out "$work/ring" --weights "s3://$b/ring/w.h5" --checkpoints "s3://$b/ring/ck" $often
+check "a ring with checkpoints in the bucket" run_to "$work/ring.log" "$qring" run "$work/job.json" -n 2 --out "$work/ring" --weights "s3://$b/ring/w.h5" --checkpoints "s3://$b/ring/ck" $often
 # shellcheck disable=SC2086
-check "a finished job is not trained again" run_in 60 "$work/again.log" "$qring" run "$work/job.json" -n 1 --out "$work/again" --weights "s3://$b/ring/w.h5" --checkpoints "s3://$b/ring/ck" $often
+check "a finished job is not trained again" run_to "$work/again.log" "$qring" run "$work/job.json" -n 1 --out "$work/again" --weights "s3://$b/ring/w.h5" --checkpoints "s3://$b/ring/ck" $often
 check "a finished job: the message" holds "$work/again.log" "already trained"
 client get "$b" ring/w.h5 "$work/ring.h5"
 check "the weights are those of a run with files" cmp "$work/ring.h5" "$work/local/weights.h5"
@@ -106,7 +106,7 @@ key=$AWS_ACCESS_KEY_ID secret=$AWS_SECRET_ACCESS_KEY
 unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 reads() { # WHAT COMMAND...: with that environment the weights are read
     what=$1; shift
-    check "$what" run_in 60 "$work/keys.log" env "$@" "$qring" weights "s3://$b/run/w.h5"
+    check "$what" run_to "$work/keys.log" env "$@" "$qring" weights "s3://$b/run/w.h5"
     check "$what: weights are listed" holds "$work/keys.log" pqc/parameters
 }
 printf subject-of-a-pod >"$work/subject"
@@ -118,14 +118,14 @@ mkdir -p "$work/.aws"
 printf '[pod]\naws_access_key_id = %s\naws_secret_access_key = %s\n' "$key" "$secret" >"$work/.aws/credentials"
 printf '[profile pod]\nregion = us-east-1\nendpoint_url = %s\n' "$AWS_ENDPOINT_URL" >"$work/.aws/config"
 reads "a profile, with its endpoint" -u AWS_ENDPOINT_URL AWS_PROFILE=pod
-run_in 60 "$work/none.log" "$qring" weights "s3://$b/run/w.h5"; rc=$?
+run_to "$work/none.log" "$qring" weights "s3://$b/run/w.h5"; rc=$?
 check "no keys: exit 2, not $rc" test $rc = 2
 check "no keys: the error lists the sources" holds "$work/none.log" "no credentials for S3: neither AWS_ACCESS_KEY_ID"
 
 # Unusable buckets are reported before training.
 export AWS_ACCESS_KEY_ID="$key" AWS_SECRET_ACCESS_KEY="$secret"
 rejected() { # BUCKET WORDS
-    run_in 60 "$work/rejected.log" "$qring" run "$work/job.json" -n 2 --out "$work/rejected" --weights "s3://$1/w.h5"; rc=$?
+    run_to "$work/rejected.log" "$qring" run "$work/job.json" -n 2 --out "$work/rejected" --weights "s3://$1/w.h5"; rc=$?
     check "$1: exit 2, not $rc" test $rc = 2
     check "$1: '$2' in the error" holds "$work/rejected.log" "$2"
     check "$1: names the bucket" holds "$work/rejected.log" "s3://$1"

@@ -10,19 +10,19 @@ sed 's/"stages": 1,/"stages": 1, "noise": {"after": {"*2": {"channel": "Depolari
 holds "$work/noisy.json" Depolarize || fail "the job is not noisy"
 for each in "$job" "$work/noisy.json"; do
     name=$(basename "$each" .json)
-    run_in 60 "$work/$name.csv" "$qring" sample "$each" --samples 0,5 --shots 500
+    run_to "$work/$name.csv" "$qring" sample "$each" --samples 0,5 --shots 500
     check "$name: a line for each string" test "$(wc -l <"$work/$name.csv")" = 1001
-    run_in 60 "$work/$name.alone" "$qring" sample "$each" --samples 5 --shots 500 --isa portable --threads 1
+    run_to "$work/$name.alone" "$qring" sample "$each" --samples 5 --shots 500 --isa portable --threads 1
     sed -n '/^5,/p' "$work/$name.csv" >"$work/$name.of5"
     sed 1d "$work/$name.alone" >"$work/$name.body"
     check "$name: one sample, portable, one thread: the same strings" cmp "$work/$name.of5" "$work/$name.body"
-    run_in 60 "$work/$name.counts" "$qring" sample "$each" --samples 0 --shots 500 --counts --format json
+    run_to "$work/$name.counts" "$qring" sample "$each" --samples 0 --shots 500 --counts --format json
     check "$name: counts add up" test "$(sed 's/.*"counts"//' "$work/$name.counts" | grep -o '": [0-9]*' | awk '{ n += $2 } END { print n }')" = 500
-    run_in 60 "$work/$name.seed" "$qring" sample "$each" --samples 5 --shots 500 --seed 99
+    run_to "$work/$name.seed" "$qring" sample "$each" --samples 5 --shots 500 --seed 99
     check "$name: another seed, other strings" test "$(cmp "$work/$name.seed" "$work/$name.alone" >/dev/null 2>&1; echo $?)" = 1
 done
 sed -i 's/"layer": "quantum"/"layer": "quantum", "shots": 200, "trajectories": 50/' "$work/noisy.json"
-for n in 1 3; do run_in 120 "$work/run$n" "$qring" run "$work/noisy.json" -n $n --out "$work/out$n"; done
+for n in 1 3; do run_to "$work/run$n" "$qring" run "$work/noisy.json" -n $n --out "$work/out$n"; done
 check "one digest with shots and noise" test "$(digest "$work/out1")" = "$(digest "$work/out3")"
 # Without data the loss is the prediction: both use the shots of the seed.
 cat >"$work/turn.json" <<'END'
@@ -30,10 +30,10 @@ cat >"$work/turn.json" <<'END'
  "model": [{"layer": "quantum", "shots": 1000, "readouts": ["Z0"],
    "circuit": {"qubits": 1, "gates": [{"gate": "RY", "qubits": [0], "angle": {"parameter": "w"}}]}}]}
 END
-run_in 60 "$work/turn.log" "$qring" run "$work/turn.json" --out "$work/turn"
+run_to "$work/turn.log" "$qring" run "$work/turn.json" --out "$work/turn"
 for seed in 3 99; do
     for of in loss prediction; do
-        run_in 60 "$work/$of$seed" "$qring" gradient "$work/turn.json" --weights "$work/turn/weights.h5" --of $of --seed $seed
+        run_to "$work/$of$seed" "$qring" gradient "$work/turn.json" --weights "$work/turn/weights.h5" --of $of --seed $seed
         sed -i 's/.*"'$of'":\([^,]*\).*/\1/' "$work/$of$seed"
     done
     check "seed $seed: the prediction of qring gradient equals its loss" cmp "$work/loss$seed" "$work/prediction$seed"
@@ -41,8 +41,8 @@ done
 check "another seed, another prediction" test "$(cmp "$work/prediction3" "$work/prediction99" >/dev/null 2>&1; echo $?)" = 1
 # Petersen's graph: the largest of its cuts has 12 of 15 edges.
 maxcut=$root/deploy/jobs/examples/maxcut.json
-run_in 120 "$work/maxcut.log" "$qring" run "$maxcut" --out "$work/maxcut" --set 'model[0].shots=200' --set 'model[0].gradient="parameter-shift"'
-run_in 60 "$work/cuts" "$qring" sample "$maxcut" --weights "$work/maxcut/weights.h5" --shots 1000 --counts
+run_to "$work/maxcut.log" "$qring" run "$maxcut" --out "$work/maxcut" --set 'model[0].shots=200' --set 'model[0].gradient="parameter-shift"'
+run_to "$work/cuts" "$qring" sample "$maxcut" --weights "$work/maxcut/weights.h5" --shots 1000 --counts
 largest=$(awk -F, 'BEGIN { n = split("0 1 1 2 2 3 3 4 4 0 0 5 1 6 2 7 3 8 4 9 5 7 6 8 7 9 8 5 9 6", v, " ") }
     NR > 1 { cut = 0; for (i = 1; i < n; i += 2) cut += substr($2, v[i] + 1, 1) != substr($2, v[i + 1] + 1, 1); if (cut == 12) sum += $3 }
     END { print sum + 0 }' "$work/cuts")
@@ -63,8 +63,8 @@ cat >"$work/born.json" <<'END'
  "data": {"source": "csv", "url": "born.csv"},
  "train": {"epochs": 300, "batch_size": 1, "loss": "mse", "optimizer": {"name": "adam", "learning_rate": 0.05}}}
 END
-run_in 120 "$work/born.log" "$qring" run "$work/born.json" --out "$work/born"
-run_in 60 "$work/strings" "$qring" sample "$work/born.json" --weights "$work/born/weights.h5" --shots 100000 --counts
+run_to "$work/born.log" "$qring" run "$work/born.json" --out "$work/born"
+run_to "$work/strings" "$qring" sample "$work/born.json" --weights "$work/born/weights.h5" --shots 100000 --counts
 distance=$(sed 1d "$work/strings" | awk -F, 'BEGIN { split("0.02 0.2 0.25 0.03 0.03 0.25 0.2 0.02", p, " ") }
     { i = 1 + 4 * substr($2, 1, 1) + 2 * substr($2, 2, 1) + substr($2, 3, 1); off = $3 / 100000 - p[i]; sum += off < 0 ? -off : off; p[i] = 0 }
     END { for (i in p) sum += p[i]; print sum / 2 }')

@@ -13,7 +13,7 @@ start() { # INDEX HTTP-PORT: starts a worker; sets p
         --out "$work/out" --checkpoint-interval 1s --http-port "$2" >>"$work/worker$1.log" 2>&1 </dev/null) & p=$!
     started="$started $p"
 }
-ask() { run_in 60 "$work/output" "$qring" status "$@"; }
+ask() { run_to "$work/output" "$qring" status "$@"; }
 printed() { grep -qE -- "$1" "$work/output"; }
 until_printed() { # SECONDS PORT PATTERN WHAT
     tries=$1; until ask "127.0.0.1:$2" && printed "$3"; do

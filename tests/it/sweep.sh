@@ -52,17 +52,17 @@ until_steps() { # DIR TRIAL N: waits until the trial's steps.jsonl has N lines
 
 # 64 trials on 1, 2 and 5 workers
 for n in 1 2 5; do
-    check "64 trials, -n $n" run_in 120 "$work/grid$n.log" "$qring" sweep "$work/grid.json" -n $n --out "$work/grid$n" $quick
+    check "64 trials, -n $n" run_to "$work/grid$n.log" "$qring" sweep "$work/grid.json" -n $n --out "$work/grid$n" $quick
     check "-n $n: 64 lines" test "$(grep -c '^trial [0-9]*: loss=' "$work/grid$n.log")" = 64
     check "-n $n: 65 lines in the table" test "$(wc -l <"$work/grid$n/sweep.csv")" = 65
     [ $n = 1 ] || as "$work/grid$n" "$work/grid1" "-n $n"
 done
-check "a finished sweep" run_in 60 "$work/again.log" "$qring" sweep "$work/grid.json" --out "$work/grid2" $quick
+check "a finished sweep" run_to "$work/again.log" "$qring" sweep "$work/grid.json" --out "$work/grid2" $quick
 check "a finished sweep: the message" holds "$work/again.log" 'resuming: 64 rows are there'
 as "$work/grid2" "$work/grid1" "again"
 
 # A trial equals a run.
-check "a run" run_in 60 "$work/run.log" "$qring" run "$work/grid.json" --set seed=3 --set train.optimizer.learning_rate=0.05 --out "$work/run" --logdir= --threads 1
+check "a run" run_to "$work/run.log" "$qring" run "$work/grid.json" --set seed=3 --set train.optimizer.learning_rate=0.05 --out "$work/run" --logdir= --threads 1
 check "run warns that it ignores the sweep" holds "$work/run.log" 'qring sweep trains its trials'
 check "trial 10 has the weights of the run" cmp "$work/run/weights.h5" "$work/grid1/trials/0010/weights.h5"
 digest=$(json_string "$work/run/result.json" state_digest)
@@ -87,7 +87,7 @@ for row in csv.DictReader(open(work + "/grid1/sweep.csv")):
 P
 
 # kill -9 of a worker, of a process with a trial, of all processes; two commands in one folder
-check "six longer trials, undisturbed" run_in 120 "$work/long.log" "$qring" sweep "$work/long.json" --out "$work/long" $quick
+check "six longer trials, undisturbed" run_to "$work/long.log" "$qring" sweep "$work/long.json" --out "$work/long" $quick
 background "$work/killed" "$work/killed.log" "$work/long.json" -n 2
 until_steps "$work/killed" 0000 300
 # A process for trials has no worker between two trials.
@@ -119,12 +119,12 @@ check "a worker resumed from its checkpoint" check_resumed
 check "the killed process for trials was logged" grep -q 'a process for trials was terminated by signal 9' "$work/killed.log"
 
 # SIGTERM: 143, and the next command need not wait for the lease
-background "$work/stopped" "$work/stopped.log" "$work/long.json" -n 2 --lease 60s
+background "$work/stopped" "$work/stopped.log" "$work/long.json" -n 2 --lease 1h
 until_steps "$work/stopped" 0000 300
 kill -TERM $r; wait $r; rc=$?
 check "SIGTERM: 143, not $rc" test $rc = 143
 check "SIGTERM: the message names the next command" holds "$work/stopped.log" 'stopped; the same command resumes'
-check "SIGTERM: the same command resumes at once" run_in 50 "$work/stopped2.log" "$qring" sweep "$work/long.json" -n 2 --out "$work/stopped" $quick --lease 60s
+check "SIGTERM: the same command resumes at once" run_to "$work/stopped2.log" "$qring" sweep "$work/long.json" -n 2 --out "$work/stopped" $quick --lease 1h
 as "$work/stopped" "$work/long" "SIGTERM"
 
 # Two machines with separate folders; one is frozen until the other has trained all trials.
@@ -135,19 +135,19 @@ all=$(for slot in $(children $frozen); do echo "$slot"; children "$slot"; done)
 locked() { for f in "$work"/shared/sweep/claims/.*.lock "$work"/shared/trials/*/checkpoints/.*.lock; do [ ! -e "$f" ] || flock -n "$f" true || return 0; done; return 1; }
 tries=0
 while kill -STOP $frozen $all && locked && [ $tries -lt 1200 ]; do kill -CONT $frozen $all; sleep 0.05; tries=$((tries + 1)); done
-check "the other machine trains all trials" run_in 60 "$work/m2.log" "$qring" sweep "$work/long.json" --out "$work/m2" --to "$work/shared" $quick $often
+check "the other machine trains all trials" run_to "$work/m2.log" "$qring" sweep "$work/long.json" --out "$work/m2" --to "$work/shared" $quick $often
 kill -CONT $frozen $all
 wait $frozen; rc=$?
 check "the frozen command ends with 0, not $rc" test $rc = 0
 for d in m1 m2 shared; do check "$d: the table" cmp "$work/$d/sweep.csv" "$work/long/sweep.csv"; done
 
 # halving: the same for any number of processes, and after kill -9
-check "halving" run_in 60 "$work/halving.log" "$qring" sweep "$work/halving.json" --out "$work/halving" $quick
+check "halving" run_to "$work/halving.log" "$qring" sweep "$work/halving.json" --out "$work/halving" $quick
 check "9, 3, 1" test "$(cut -d, -f2,3 "$work/halving/sweep.csv" | tail -n +2 | sort | uniq -c | awk '{printf "%s %s;", $1, $2}')" = "1 done,1200;6 stopped,200;2 stopped,400;"
 background "$work/halving2" "$work/halving2.log" "$work/halving.json" -n 3
 tries=0; while [ "$(rows "$work/halving2")" -lt 10 ] && [ $tries -lt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done
 kill -9 $r; wait $r 2>/dev/null
-check "halving resumes" run_in 60 "$work/halving3.log" "$qring" sweep "$work/halving.json" -n 2 --out "$work/halving2" $quick $often
+check "halving resumes" run_to "$work/halving3.log" "$qring" sweep "$work/halving.json" -n 2 --out "$work/halving2" $quick $often
 as "$work/halving2" "$work/halving" "halving, killed"
 $python - "$work/halving" "$work/halving.json" <<'P' || fail "halving does not promote the best trials"
 import csv, json, glob, sys
@@ -164,9 +164,9 @@ for rung, n in ((0, 9), (1, 3), (2, 1)):
 P
 
 # Failed trials have rows.
-check "one of two fails: exit 0" run_in 60 "$work/bad.log" "$qring" sweep "$work/bad.json" --out "$work/bad" $quick
+check "one of two fails: exit 0" run_to "$work/bad.log" "$qring" sweep "$work/bad.json" --out "$work/bad" $quick
 check "the row of a failed trial has the reason" grep -q '^1,failed,0,0,1e+30,sgd,.*gives a loss or gradient that is not finite' "$work/bad/sweep.csv"
-run_in 60 "$work/worse.log" "$qring" sweep "$work/worse.json" --out "$work/worse" $quick; rc=$?
+run_to "$work/worse.log" "$qring" sweep "$work/worse.json" --out "$work/worse" $quick; rc=$?
 check "all fail: exit 4, not $rc" test $rc = 4
 check "all fail: the error" holds "$work/worse.log" 'no trial has a result'
 check "--fresh, --json" sh -c "'$qring' sweep '$work/bad.json' --out '$work/bad' $quick --fresh --json 2>'$work/fresh.log' | cmp - '$work/bad/sweep.json'"
@@ -175,11 +175,11 @@ check "--fresh trains again" sh -c "! grep -q 'resuming' '$work/fresh.log'"
 # --fresh removes what the sweep makes, nothing of the user's, and nothing below a link
 mkdir -p "$work/bad/sweep/keep" "$work/user/rows"
 echo user | tee "$work/bad/sweep/notes.txt" "$work/bad/sweep/keep/a.txt" "$work/bad/sweep/rows/user.json" "$work/user/result.json" >"$work/user/rows/0-0000.json"
-check "--fresh beside files of the user's" run_in 20 "$work/fresh2.log" "$qring" sweep "$work/bad.json" --out "$work/bad" $quick --fresh
+check "--fresh beside files of the user's" run_to "$work/fresh2.log" "$qring" sweep "$work/bad.json" --out "$work/bad" $quick --fresh
 for f in notes.txt keep/a.txt rows/user.json; do check "--fresh leaves $f" grep -qx user "$work/bad/sweep/$f"; done
 for link in sweep trials trials/0001 trials/0001/checkpoints; do
     out=$work/links; rm -rf "$out"; mkdir -p "$out/$(dirname $link)"; ln -s "$work/user" "$out/$link"
-    run_in 20 "$work/link.log" "$qring" sweep "$work/bad.json" --out "$out" $quick --fresh; rc=$?
+    run_to "$work/link.log" "$qring" sweep "$work/bad.json" --out "$out" $quick --fresh; rc=$?
     check "--fresh through the link $link: exit 2, not $rc" test $rc = 2
     check "--fresh through the link $link: the error" holds "$work/link.log" "cannot delete files in $out/$link: it is a symbolic link"
 done
@@ -187,7 +187,7 @@ check "the targets of links are unchanged" test "$(cat "$work/user/result.json" 
 
 # Another file in place of a claim is removed, or the trial is trained without a claim.
 mkdir -p "$work/odd/sweep/claims/0-0001/keep"; mkfifo "$work/odd/sweep/claims/0-0000"
-check "claims that are a FIFO and a folder" run_in 20 "$work/odd.log" "$qring" sweep "$work/bad.json" --out "$work/odd" $quick
+check "claims that are a FIFO and a folder" run_to "$work/odd.log" "$qring" sweep "$work/bad.json" --out "$work/odd" $quick
 check "the FIFO is removed, with a message" holds "$work/odd.log" "0-0000 is a FIFO"
 check "a trial without a claim, with a message" holds "$work/odd.log" "training without a claim, since none can be written"
 check "FIFO and folder: the same table" cmp "$work/odd/sweep.csv" "$work/bad/sweep.csv"
@@ -195,7 +195,7 @@ check "the folder is kept" test -d "$work/odd/sweep/claims/0-0001/keep"
 
 # Any remaining rows and checkpoints of other data are rejected; so are files that the best trial
 # did not write.
-table() { cp "$work/$1.csv" "$work/table.csv"; run_in 20 "$work/table.log" "$qring" sweep "$work/table.json" --out "$work/table" $quick; }
+table() { cp "$work/$1.csv" "$work/table.csv"; run_to "$work/table.log" "$qring" sweep "$work/table.json" --out "$work/table" $quick; }
 check "a sweep over a table" table one
 cp -r "$work/table" "$work/table1"
 for left in '*' 0-0000 0-0003 '0-000[01]' none; do # 0 and 1 have failed
@@ -220,7 +220,7 @@ for f in weights.h5 weights.safetensors result.json; do
 done
 # Trials that name files: all files are read before the first trial is trained.
 cp "$work/table/best/weights.h5" "$work/begin.h5"
-names() { run_in 20 "$work/names.log" "$qring" sweep "$work/table.json" --set "sweep={\"keys\": {\"$1\": [\"$work/$2\", \"$work/$3\"]}}" --out "$work/names-$2-$3" $quick; }
+names() { run_to "$work/names.log" "$qring" sweep "$work/table.json" --set "sweep={\"keys\": {\"$1\": [\"$work/$2\", \"$work/$3\"]}}" --out "$work/names-$2-$3" $quick; }
 for two in "data.url one.csv two.csv" "train.initial_weights begin.h5 begin.h5"; do
     check "trials that differ in $two" names $two; check "two rows: $two" test "$(grep -c ,done, "$work/names.log" "$work"/names-*-"${two##* }"/sweep.csv | tail -n 1 | sed 's/.*://')" = 2
 done
@@ -235,7 +235,7 @@ check "the fix that the error names" table one
 for f in sweep.csv best/weights.h5 best/weights.safetensors; do check "the fix that the error names: the same $f" cmp "$work/table/$f" "$work/table1/$f"; done
 
 # TensorBoard's hyperparameters: the keys in which trials differ
-check "a sweep with events" run_in 60 "$work/events.log" "$qring" sweep "$work/bad.json" --out "$work/events" --threads 1
+check "a sweep with events" run_to "$work/events.log" "$qring" sweep "$work/bad.json" --out "$work/events" --threads 1
 for key in train.optimizer.name train.optimizer.learning_rate; do
     check "trial 0's events have $key" sh -c "cat '$work'/events/trials/0000/logs/events* | grep -qa '$key'"
 done
@@ -246,7 +246,7 @@ objective='{"name": "vqe", "model": [{"layer": "quantum", "circuit": {"qubits": 
   "data": {"source": "none"}, "train": {"epochs": 9, "loss": "expectation", "log": {"above": "loss + 2"}, "optimizer": {"name": "sgd", "learning_rate": 0.01}},
   "sweep": {"keys": {"train.optimizer.learning_rate": [0.001, 0.2, 0.01]}, "metric": "above"}}'
 echo "$objective" >"$work/logged.json"
-for n in 1 2; do check "a logged value as the metric, -n $n" run_in 60 "$work/logged$n.log" "$qring" sweep "$work/logged.json" -n $n --out "$work/logged$n" $quick; done
+for n in 1 2; do check "a logged value as the metric, -n $n" run_to "$work/logged$n.log" "$qring" sweep "$work/logged.json" -n $n --out "$work/logged$n" $quick; done
 check "a logged value as the metric: the largest rate is best" grep -q '^best  above .*  trial 1  train.optimizer.learning_rate=0.2' "$work/logged1.log"
 as "$work/logged2" "$work/logged1" "a logged value as the metric"
 
@@ -255,7 +255,7 @@ check "show" sh -c "'$qring' show '$work/halving.json' | grep -q '^sweep       9
 check "validate" sh -c "'$qring' validate '$work/grid.json' --out '$work/v' 2>/dev/null | grep -q '^sweep       64 trials: a grid of 2 keys'"
 check "validate --json" sh -c "'$qring' validate '$work/grid.json' --out '$work/v' --json 2>/dev/null | grep -q '\"trials\":64'"
 check "validate checks each trial" sh -c "! '$qring' validate '$work/grid.json' --out '$work/v' --set 'sweep.keys.seed=[1,-1]' >'$work/v.log' 2>&1 && grep -q 'trial 4 with seed=-1' '$work/v.log'"
-check "an ensemble of the built-in job" run_in 60 "$work/built.log" "$qring" sweep --set 'sweep={"keys": {"seed": [1, 2]}}' --set train.epochs=1 -n 2 --out "$work/built" $quick
+check "an ensemble of the built-in job" run_to "$work/built.log" "$qring" sweep --set 'sweep={"keys": {"seed": [1, 2]}}' --set train.epochs=1 -n 2 --out "$work/built" $quick
 
 # two machines with a bucket
 fake_storage

@@ -112,7 +112,7 @@ check "the last line has the last step: $(tail -n 1 "$work/lines")" grep -qE '^1
 check "JSON lines" $python -c 'import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
 sys.exit(not (len(rows) >= 3 and all(r["metrics"]["qring_steps_planned"] == 2000000 for r in rows)))' "$work/objects"
-run_in 60 "$work/none" "$qring" status "127.0.0.1:$port" --watch
+run_to "$work/none" "$qring" status "127.0.0.1:$port" --watch
 check "--watch without a listener: 138" test "$?" = 138
 # ---- control characters of files are escaped in messages and text logs; other UTF-8 is not ----
 mkdir "$work/odd"
@@ -138,7 +138,7 @@ bad = [c for c in text if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 1
 sys.exit(f"{bad} in {text!r}" if bad or "\nFAKE" in text else "größe" not in text and f"no text of the file in {text!r}")
 P
 }
-at() { log=$work/odd/$1.log; shift; run_in 60 "$log" "$@"; check "$*: control characters are escaped" clean "$log"; }
+at() { log=$work/odd/$1.log; shift; run_to "$log" "$@"; check "$*: control characters are escaped" clean "$log"; }
 for j in key name layer worker file; do
     at $j-run "$qring" run "$work/odd/$j.json" --out "$work/odd/out"
     at $j-text "$qringd" "$work/odd/$j.json" --out "$work/odd/out" --log-format text

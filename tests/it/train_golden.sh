@@ -7,7 +7,7 @@ for precision in double single; do
         d=$work/$name-$precision
         mkdir -p "$d"
         golden train-job "$d" "$name" "$precision"
-        if run_in 120 "$d/log" "$qring" run "$d/job.json" -n 1 --out "$d/out"; then pass; golden train-check "$d" "$name" "$precision"
+        if run_to "$d/log" "$qring" run "$d/job.json" -n 1 --out "$d/out"; then pass; golden train-check "$d" "$name" "$precision"
         else fail "qring run $d/job.json: exit $?"; tail -n 5 "$d/log"; fi
     done
 done

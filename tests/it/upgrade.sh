@@ -73,7 +73,7 @@ worker 0 "$versions/next" --epochs $epochs
 worker 2 "$qringd" --epochs $epochs
 worker 1 "$qringd" --epochs $epochs
 for i in 0 1 2; do eval "p=\$p$i"; wait "$p"; check "worker $i: done: $(tail -n 1 "$work/worker$i.log")" test $? = 0; done
-check "an undisturbed run of $epochs epochs" run_in 300 "$work/ref.log" "$qringd" deploy/jobs/qcnn.json --epochs $epochs --out "$work/ref" --checkpoints none
+check "an undisturbed run of $epochs epochs" run_to "$work/ref.log" "$qringd" deploy/jobs/qcnn.json --epochs $epochs --out "$work/ref" --checkpoints none
 one=$(json_string "$work/ref/result.json" state_digest)
 check "digest of an undisturbed run: $one" test "$(json_string "$work/out0/result.json" state_digest)" = "$one"
 end

@@ -11,7 +11,7 @@ row=0
 expect() {
     codes=$1 words=$2; shift 2
     row=$((row + 1)) log=$work/row$row.log
-    run_in 60 "$log" "$@"; rc=$?
+    run_to "$log" "$@"; rc=$?
     case "|$codes|" in *"|$rc|"*) pass ;; *) fail "exit $rc, expected $codes: $*"; tail -n 5 "$log" ;; esac
     old_ifs=$IFS; IFS='|'
     for w in $words; do if holds "$log" "$w"; then pass; else fail "no '$w' in the output: $*"; tail -n 5 "$log"; fi; done

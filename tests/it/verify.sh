@@ -5,11 +5,11 @@
 . "$(dirname "$0")/common"
 often="--checkpoint-interval 1ms --checkpoint-steps 10 --logdir="
 run=$work/run copy=$work/copy
-check "a run" run_in 60 "$work/run.log" "$qring" run -n 2 --out "$run" $often
+check "a run" run_to "$work/run.log" "$qring" run -n 2 --out "$run" $often
 
 # verified CODE FOLDER FLAGS...: qring verify ends with CODE; output in $work/out, errors in
 # $work/err
-verified() { want=$1; shift; timeout 60 "$qring" verify "$@" >"$work/out" 2>"$work/err" </dev/null; rc=$?; [ $rc = "$want" ] || { echo "exit $rc, not $want:"; cat "$work/out" "$work/err"; false; }; }
+verified() { want=$1; shift; timeout 600 "$qring" verify "$@" >"$work/out" 2>"$work/err" </dev/null; rc=$?; [ $rc = "$want" ] || { echo "exit $rc, not $want:"; cat "$work/out" "$work/err"; false; }; }
 prints() { grep -qF -- "$1" "$work/out" || { echo "no '$1' in:"; cat "$work/out"; false; }; }
 
 check "an honest run is the same" verified 0 "$run"
@@ -36,7 +36,7 @@ check "a step beyond the run" verified 2 "$run" --step 101
 check "a step beyond the run: the error" holds "$work/err" "the run has steps 1 to 100"
 check "not a run" verified 2 "$work"
 mkdir "$work/elsewhere"
-check "a run with weights elsewhere" run_in 60 "$work/relative.log" sh -c "cd '$work' && '$qring' run '$root/deploy/jobs/qcnn.json' -n 1 --epochs 1 --out relative --weights elsewhere/w.h5 --logdir="
+check "a run with weights elsewhere" run_to "$work/relative.log" sh -c "cd '$work' && '$qring' run '$root/deploy/jobs/qcnn.json' -n 1 --epochs 1 --out relative --weights elsewhere/w.h5 --logdir="
 check "weights elsewhere, by a relative path: verified from another folder" verified 0 "$work/relative"
 check "JSON" verified 0 "$run" --json
 check "JSON: the verdict" test "$($python -c 'import json, sys; print(json.load(open(sys.argv[1]))["verdict"])' "$work/out")" = same
@@ -89,7 +89,7 @@ openssl genpkey -algorithm ed25519 -out "$work/key2" 2>"$work/err"; openssl pkey
 
 check "not signed" verified 6 "$run" --key "$work/pub"
 check "not signed: the message" prints "the run is not signed"
-check "signed" run_in 60 "$work/signed.log" "$qring" run -n 2 --out "$work/signed" --signing-key "$work/key" --logdir=
+check "signed" run_to "$work/signed.log" "$qring" run -n 2 --out "$work/signed" --signing-key "$work/key" --logdir=
 check "the signature is valid" verified 0 "$work/signed" --key "$work/pub"
 check "the signature is reported" prints "signature    same         by key"
 check "an invalid key file" verified 2 "$work/signed" --key "$work/run.log"
@@ -112,7 +112,7 @@ check "a key that cannot sign: the error" holds "$work/err" "no Ed25519 private 
 check "a key that cannot sign: no output" test ! -e "$work/none"
 check "validate rejects a key that cannot sign" sh -c "! '$qring' validate --out '$work/none' --signing-key '$work/pub' >'$work/err'"
 check "validate of a key that cannot sign: the error" holds "$work/err" "no Ed25519 private key"
-check "without a key: a resumed run is no longer signed" run_in 60 "$work/signed.log" "$qring" run --out "$work/signed" --epochs 51 --logdir=
+check "without a key: a resumed run is no longer signed" run_to "$work/signed.log" "$qring" run --out "$work/signed" --epochs 51 --logdir=
 check "the old signature is deleted" test ! -e "$work/signed/provenance.dsse.json"
 check "more epochs: one chain" verified 0 "$work/signed" --all
 
@@ -127,7 +127,7 @@ for n, path in enumerate(sys.argv[1:]):
         f.write("a,b,y\n" + "".join(f"{a},{b},{int(a > b)}\n" for a, b in rows))
 END
 echo '{"name":"csv","data":{"source":"csv","url":"'"$work"'/train.csv"},"model":[{"layer":"dense","units":4,"activation":"relu"},{"layer":"dense","units":1,"activation":"sigmoid"}],"train":{"loss":"binary_crossentropy","epochs":4,"batch_size":10,"optimizer":{"name":"adam"}}}' >"$work/csv.json"
-check "a run with a file" run_in 60 "$work/csv.log" "$qring" run "$work/csv.json" --out "$work/csv" --logdir=
+check "a run with a file" run_to "$work/csv.log" "$qring" run "$work/csv.json" --out "$work/csv" --logdir=
 mv "$work/train.csv" "$work/moved.csv"
 check "missing data: the rest is checked" verified 0 "$work/csv"
 check "missing data: the message" prints "not checked: "
@@ -146,13 +146,13 @@ while [ $kills -lt 6 ]; do
     kill -9 -$r 2>/dev/null; wait $r 2>/dev/null; kills=$((kills + 1))
 done
 check "killed six times: the steps so far are the same" verified 0 "$killed" --sample 5
-check "killed six times: the run ends with 0" run_in 120 "$work/killed.log" "$qring" run "$work/long.json" -n 2 --out "$killed" $often
+check "killed six times: the run ends with 0" run_to "$work/killed.log" "$qring" run "$work/long.json" -n 2 --out "$killed" $often
 check "killed, several workers: the same with one thread" verified 0 "$killed" --all --threads 1
 check "every step is recomputed" prints "4000 steps, 1 to 4000: 4000 computed"
 began=$(now_ms); verified 0 "$killed" --step 3999 --threads 1; echo "one step of 4000, from a checkpoint: $(($(now_ms) - began)) ms"
 
 # Many checkpoints: any step is verified quickly.
-check "a long run that keeps many checkpoints" run_in 120 "$work/many.log" "$qring" run "$work/long.json" -n 2 --out "$work/many" --logdir= \
+check "a long run that keeps many checkpoints" run_to "$work/many.log" "$qring" run "$work/long.json" -n 2 --out "$work/many" --logdir= \
     --checkpoint-interval 1ms --checkpoint-steps 100 --checkpoint-keep 1000
 kept=$(ls "$work/many/checkpoints" | wc -l)
 check "more than three checkpoints: $kept" test "$kept" -gt 3

@@ -7,9 +7,9 @@ unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK AW
     QRING_HTTPS_TOKENS https_proxy HTTPS_PROXY all_proxy ALL_PROXY
 run=$work/web/run
 mkdir -p "$work/web"
-check "a run" run_in 60 "$work/run.log" "$qring" run -n 2 --out "$run" --checkpoint-interval 1ms --checkpoint-steps 10 --logdir=
+check "a run" run_to "$work/run.log" "$qring" run -n 2 --out "$run" --checkpoint-interval 1ms --checkpoint-steps 10 --logdir=
 rm -f "$run/checkpoints/.LATEST.lock"
-verified() { want=$1; shift; timeout 60 "$qring" verify "$@" >"$work/out" 2>"$work/err" </dev/null; rc=$?; [ $rc = "$want" ] || { echo "exit $rc, not $want:"; cat "$work/out" "$work/err"; false; }; }
+verified() { want=$1; shift; timeout 600 "$qring" verify "$@" >"$work/out" 2>"$work/err" </dev/null; rc=$?; [ $rc = "$want" ] || { echo "exit $rc, not $want:"; cat "$work/out" "$work/err"; false; }; }
 prints() { grep -qF -- "$1" "$work/out" || { echo "no '$1' in:"; cat "$work/out"; false; }; }
 # check_run URL: checks that hold for every place
 check_run() {

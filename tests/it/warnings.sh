@@ -8,7 +8,7 @@ o=$work/b/lib/base/err.o
 printf 'static int unused_here;\n' >"$work/warns.h"
 build() { # LOG ARGUMENTS...
     log=$work/$1.log; shift
-    timeout 100 make --no-print-directory "B=$work/b" "$@" >"$log" 2>&1 </dev/null
+    timeout 600 make --no-print-directory "B=$work/b" "$@" >"$log" 2>&1 </dev/null
 }
 fails() { ! build "$@"; }
 warns="CFLAGS=-include $work/warns.h"

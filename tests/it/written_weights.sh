@@ -148,7 +148,7 @@ write("sweep-halving-average", {**slow, **ema}, None, halving)
 P
 for n in 1 3; do
     while read -r job restored average; do
-        check "$job, -n $n" run_in 60 "$work/$job-$n.log" "$qring" run "$work/$job.json" -n $n --plaintext --threads 1 --out "$work/$job-$n"
+        check "$job, -n $n" run_to "$work/$job-$n.log" "$qring" run "$work/$job.json" -n $n --plaintext --threads 1 --out "$work/$job-$n"
         check_results "$job-$n" "$work/$job-$n.log" "$restored" "$average"
         [ $n = 1 ] || for f in weights.h5 weights.safetensors steps.jsonl; do check "$job: the same $f on 3" cmp "$work/$job-1/$f" "$work/$job-3/$f"; done
     done <<J
@@ -163,10 +163,10 @@ spsa last average
 J
 done
 # LATEST can be read as weights.
-check "LATEST to .h5" run_in 60 "$work/latest.log" "$qring" weights "$work/last-1/checkpoints/LATEST" --to "$work/latest.h5" --job "$work/last.json"
+check "LATEST to .h5" run_to "$work/latest.log" "$qring" weights "$work/last-1/checkpoints/LATEST" --to "$work/latest.h5" --job "$work/last.json"
 check "the weights in LATEST are those of the last step" cmp "$work/latest.h5" "$work/last-1/weights.h5"
 for job in sweep-best sweep-last sweep-average sweep-halving sweep-halving-average; do
-    check "$job" run_in 120 "$work/$job.log" "$qring" sweep "$work/$job.json" -n 2 --threads 1 --out "$work/$job"
+    check "$job" run_to "$work/$job.log" "$qring" sweep "$work/$job.json" -n 2 --threads 1 --out "$work/$job"
     check_results sweep "$job"
 done
 end
