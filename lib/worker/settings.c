@@ -256,9 +256,10 @@ enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environ
             for (char *c = variable; *c; c++)
                 *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
             ret_unknown[(*ret_n_unknown)++] =
-                near ? qr_xasprintf("%s is not a setting and is ignored; did you mean %s?", where,
-                                    variable)
-                     : qr_xasprintf("%s is not a setting and is ignored", where);
+                t      ? qr_xasprintf("%s is ignored: it is a flag only, --%s", where, name)
+                : near ? qr_xasprintf("%s is not a setting and is ignored; did you mean %s?", where,
+                                      variable)
+                       : qr_xasprintf("%s is not a setting and is ignored", where);
         }
     }
     return QR_OK;
@@ -304,6 +305,9 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
                            "%s belongs on the command line or in the environment; set the job's "
                            "own keys instead",
                            where);
+        if (t && t->allowed == COMMAND_LINE)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s cannot be set in a job file: give the flag --%s", where, name);
         if (!t || t->allowed != ANYWHERE) {
             const char *near = nearest_setting(name);
             if (near)

@@ -184,7 +184,7 @@ static void test_environment(void) {
               strstr(err.msg, "QRING_THREADS"),
           "%s", err.msg);
     CHECK(read_environment(&s, &err, "QRING_HELP=1", NULL, unknown, sizeof unknown) == QR_OK &&
-              !s.help && strstr(unknown, "QRING_HELP"),
+              !s.help && strstr(unknown, "QRING_HELP is ignored: it is a flag only, --help"),
           "%s", unknown);
     qr_settings_fini(&s);
 }
@@ -196,7 +196,8 @@ static void test_job(void) {
         {"{\"thread\": 2}", "worker.thread is not a setting; did you mean 'threads'?"},
         {"{\"threads\": 1.5}", "worker.threads: '1.5'"},
         {"{\"threads\": [1]}", "worker.threads must be a text, a number, true or false"},
-        {"{\"help\": true}", "worker.help is not a setting"},
+        {"{\"help\": true}", "worker.help cannot be set in a job file: give the flag --help"},
+        {"{\"fresh\": true}", "worker.fresh cannot be set in a job file: give the flag --fresh"},
         {"{\"isa\": \"sse\"}", "worker.isa: 'sse'"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
