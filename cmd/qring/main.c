@@ -116,6 +116,18 @@ static int print_help_of(int n_words, char **words) {
     return 0;
 }
 
+static int run_named(const char *name, int argc, char **argv) {
+    const struct qr_command *command = find_command(name);
+    if (command) return command->run(command, argc, argv);
+    if (strcmp(name, "help") == 0) return print_help_of(argc - 1, argv + 1);
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return print_help_of(0, NULL);
+    if (strcmp(name, "--version") != 0 && strcmp(name, "version") != 0)
+        return unknown_command(name);
+    printf("qring %s (arithmetic %s, %s)\n", QR_VERSION, qr_contract_name(QR_SINGLE),
+           qr_contract_name(QR_DOUBLE));
+    return 0;
+}
+
 enum { EXIT_BROKEN_PIPE = 128 + SIGPIPE };
 
 /* The reader of the pipe has closed it. That ends this process by SIGPIPE, or here if the parent
@@ -133,20 +145,8 @@ int main(int argc, char **argv) {
         print_help(stderr);
         return 2;
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-        print_help(stdout);
-        return 0;
-    }
-    if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
-        printf("qring %s (arithmetic %s, %s)\n", QR_VERSION, qr_contract_name(QR_SINGLE),
-               qr_contract_name(QR_DOUBLE));
-        return 0;
-    }
-    const struct qr_command *command = find_command(name);
     qr_store_configure(environ, qr_stop_requested, qr_command_log());
-    int code = strcmp(name, "help") == 0 ? print_help_of(argc - 2, argv + 2)
-               : command                 ? command->run(command, argc - 1, argv + 1)
-                                         : unknown_command(name);
+    int code = run_named(name, argc - 1, argv + 1);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         if (stdout_is_closed()) return code ? code : EXIT_BROKEN_PIPE;
         qr_error(qr_command_log(), "qring", "cannot write standard output");

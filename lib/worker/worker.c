@@ -1,6 +1,7 @@
 /* worker/worker.c — a worker from start to exit code. Start reading at worker_run(). */
 #include "worker/worker_impl.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -88,31 +89,25 @@ static enum qr_code read_settings(struct worker *w, int argc, char *const *argv,
     return code;
 }
 
-/* True when the command line asked only for a text. */
-static bool print_texts(const struct qr_settings *s) {
-    qr_auto(qr_buf_free) struct qr_buf text = {0};
-    if (s->help) {
-        qr_buf_puts(&text, help_head);
-        qr_settings_help(&text);
-        qr_buf_puts(&text, help_tail);
-    } else if (s->version) {
-        qr_buf_printf(&text, "qringd %s (arithmetic %s, %s)\n", QR_VERSION,
-                      qr_contract_name(QR_SINGLE), qr_contract_name(QR_DOUBLE));
-    } else if (s->print_settings) {
-        qr_settings_markdown(&text);
-    }
-    bool printed = text.n > 0;
-    if (printed) fwrite(text.p, 1, text.n, stdout);
-    fflush(stdout);
-    return printed;
+/* Writes standard output; the worker has nothing else to do. */
+static enum qr_code print_text(struct worker *w, const struct qr_buf *text, struct qr_err *err) {
+    w->finished = true;
+    if (fwrite(text->p, 1, text->n, stdout) == text->n && fflush(stdout) == 0) return QR_OK;
+    return qr_fail_errno(err, errno, "cannot write standard output");
 }
 
-static void print_identity(const struct worker *w) {
-    struct qr_buf text = {0};
-    qr_identity_json(&w->identity, &text);
-    printf("%s\n", qr_buf_string(&text));
-    fflush(stdout);
-    qr_buf_free(&text);
+/* Appends the text for which the command line asked; empty: it asked for training. */
+static void append_text(const struct qr_settings *s, struct qr_buf *ret) {
+    if (s->help) {
+        qr_buf_puts(ret, help_head);
+        qr_settings_help(ret);
+        qr_buf_puts(ret, help_tail);
+    } else if (s->version) {
+        qr_buf_printf(ret, "qringd %s (arithmetic %s, %s)\n", QR_VERSION,
+                      qr_contract_name(QR_SINGLE), qr_contract_name(QR_DOUBLE));
+    } else if (s->print_settings) {
+        qr_settings_markdown(ret);
+    }
 }
 
 static void log_role(const struct worker *w) {
@@ -432,12 +427,14 @@ static enum qr_code worker_train(struct worker *w, struct qr_err *err) {
 static enum qr_code worker_run(struct worker *w, int argc, char *const *argv,
                                char *const *environment, struct qr_err *err) {
     QR_TRY(read_settings(w, argc, argv, environment, err));
-    if (print_texts(&w->settings)) return w->finished = true, QR_OK;
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
+    append_text(&w->settings, &text);
+    if (text.n) return print_text(w, &text, err);
     QR_TRY(qr_ring_identity(&w->settings, environment, &w->identity, err));
     if (w->settings.print_identity) {
-        print_identity(w);
-        w->finished = true;
-        return QR_OK;
+        qr_identity_json(&w->identity, &text);
+        qr_buf_puts(&text, "\n");
+        return print_text(w, &text, err);
     }
     log_settings(w);
     QR_TRY(qr_settings_price(&w->settings, &w->price, &w->max_pod_ms, err));

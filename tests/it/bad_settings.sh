@@ -56,6 +56,11 @@ wrong 2 '--set seed=x: seed must be' "$qring" gradient "$base" --set seed=x
 wrong 2 '--set seed=x: seed must be' "$qring" validate "$base" --set seed=x --out "$out"
 run 2 'worker.set belongs on the command line' "$(edit 's/"seed": 1/"seed": 1, "worker": {"set": "seed=2"}/' worker-set)"
 
+# texts on a full disk
+for text in "$qring --version" "$qring --help" "$qring help run" "$qringd --version" "$qringd --help" "$qringd --print-identity"; do
+    wrong 2 'cannot write standard output' sh -c "$text >/dev/full"
+done
+
 # the command line and the machine
 wrong 2 '--threads' "$qring" run "$base" --thread 2 --out "$out"
 wrong 2 'run' "$qring" rnu "$base"
