@@ -18,11 +18,15 @@ static void cones_items_buffers(struct qr_buffers *r, size_t most, size_t n_inpu
     if (needs) qr_buffers_take(r, "items", most * size * sizeof(double), &items->d);
 }
 
+/* The most rows for any number of items: with fewer items other classes may be kept. */
 static size_t cones_max_kept_rows(const struct qr_cones *own, size_t max_samples) {
-    size_t rows = 0;
-    for (size_t i = 0; i < own->n_classes; i++)
+    size_t most = 0;
+    for (size_t i = 0; i < own->n_classes; i++) {
+        size_t rows = 0;
         cones_blocks_kept(&own->classes[i], own->classes[i].n_instances * max_samples, &rows);
-    return rows;
+        most += rows;
+    }
+    return most < CONE_KEPT_ROWS ? most : CONE_KEPT_ROWS;
 }
 
 static void cones_buffers(struct qr_buffers *r, struct qr_sim_workspace *workspace) {
