@@ -266,6 +266,29 @@ static void test_trivial_readouts(void) {
     check_equal(&p, 1);
 }
 
+/* Gates with small factors and large parameters, and gates with small numbers: an entry of the fused
+ * gate that is a product of four small sines is no structural zero. */
+static void test_small_factors(void) {
+    static const char *const obs[] = {"Z0", "Y1"};
+    static const enum qr_gate_kind kinds[] = {QR_GATE_XX, QR_GATE_Z, QR_GATE_Z, QR_GATE_XX};
+    static const double factors[] = {1, 0.01, 1e-3, 1e-5, 1e-11, 1e-300};
+    for (unsigned fixed = 0; fixed < 2; fixed++)
+        for (unsigned f = 0; f < COUNT(factors); f++) {
+            struct problem p = bare(2, 1, obs, COUNT(obs));
+            put(&p, QR_GATE_Y, 0, 0, parameter(&p, "a"));
+            put(&p, QR_GATE_Y, 1, 0, number(0.6));
+            for (unsigned i = 0; i < COUNT(kinds); i++) {
+                char name[] = {'b', (char)('0' + i), 0};
+                struct qr_gate_arg arg = parameter(&p, name);
+                arg.scale = factors[f];
+                put(&p, kinds[i], i == 2, i == 2 ? 0 : 1, fixed ? number(0.3 * factors[f]) : arg);
+            }
+            fill(&p);
+            for (unsigned k = 1; k < p.c->n_params; k++) p.theta[k] /= factors[f];
+            check_equal(&p, 100 * fixed + f);
+        }
+}
+
 /* The same column repeatedly, in gates on one and two qubits, and several read-out terms. */
 static void test_repeated_column(void) {
     static const char *const obs[] = {"Z0", "X1 Y2", "0.5*Z0 Z1 Z2 + Z2"};
@@ -604,6 +627,7 @@ static void test_rejected(void) {
 int main(void) {
     test_random_circuits();
     test_trivial_readouts();
+    test_small_factors();
     test_repeated_column();
     test_columns_in_many_places();
     test_nearly_equal_cones();

@@ -7,8 +7,10 @@
 #include "circuit/channel.h"
 #include "sim/cones/cones_impl.h"
 
-/* Numbers below this bound for both probes are structural zeros. */
-#define STRUCTURAL_ZERO 1e-10
+/* Numbers below this bound for both probes are structural zeros: rounding leaves 1e-15 in fused gates
+ * of a hundred gates. */
+#define STRUCTURAL_ZERO 1e-13
+static bool is_structural_zero(double x) { return fabs(x) < STRUCTURAL_ZERO; } /* NaN: no */
 
 /* ---- shapes ---- */
 
@@ -53,16 +55,34 @@ static void probe_channel(struct cone_shapes *s, size_t channel) {
     }
 }
 
-void cone_shapes_make(struct cone_shapes *s, const struct qr_sim_plan *p) {
+/* Parameters with arguments from 0.1 on, whatever their factors: a product of several sines of small
+ * arguments would be taken for a structural zero. */
+static void set_probe(const struct qr_sim_plan *p, int probe, double *ret_theta) {
     static const double golden = 0.6180339887498949, root = 0.4142135623730951;
+    double *least = qr_xcalloc(p->n_params + 1, sizeof *least); /* of a parameter's factors */
+    for (size_t i = 0; i < p->n_ops; i++)
+        for (unsigned k = 0; k < p->ops[i].gate.n_args; k++) {
+            const struct qr_gate_arg *a = &p->ops[i].gate.args[k];
+            double factor = fabs(a->scale);
+            if (a->kind == QR_ARG_PARAMETER && factor > 0 &&
+                (least[a->index] == 0 || factor < least[a->index]))
+                least[a->index] = factor;
+        }
+    for (unsigned i = 0; i < p->n_params; i++) {
+        double t =
+            probe ? 0.15 + 0.7 * fraction(root * (i + 1)) : 0.1 + 0.8 * fraction(golden * (i + 1));
+        ret_theta[i] = least[i] > 0 ? t / least[i] : t;
+    }
+    free(least);
+}
+
+void cone_shapes_make(struct cone_shapes *s, const struct qr_sim_plan *p) {
     double *theta = qr_xcalloc(p->n_params + 1, sizeof *theta);
     *s = (struct cone_shapes){.p = p,
                               .number = qr_xcalloc(cone_n_transfers(p) + 1, sizeof *s->number),
                               .fixed = qr_xcalloc(cone_n_transfers(p) + 1, sizeof *s->fixed)};
     for (int probe = 0; probe < 2; probe++) {
-        for (unsigned i = 0; i < p->n_params; i++)
-            theta[i] = probe ? 0.15 + 0.7 * fraction(root * (i + 1))
-                             : 0.1 + 0.8 * fraction(golden * (i + 1));
+        set_probe(p, probe, theta);
         for (size_t i = 0; i < p->n_shapes; i++) {
             struct qr_m4 m = shape_matrix(p, &p->shapes[i], theta);
             qr_transfer(&m, QR_ALL_DIGITS, s->number[i][probe]);
@@ -130,7 +150,7 @@ static void network_add_numbers(struct network_builder *b, unsigned n_legs, cons
     d->leaf.numbers = qr_xcalloc(d->leaf.size, sizeof *numbers);
     memcpy(d->leaf.numbers, numbers, d->leaf.size * sizeof *numbers);
     for (uint32_t i = 0; i < d->leaf.size; i++)
-        if (fabs(numbers[i]) >= STRUCTURAL_ZERO) d->nonzero[d->n_nonzero++] = i;
+        if (!is_structural_zero(numbers[i])) d->nonzero[d->n_nonzero++] = i;
 }
 
 /* The frame qubits that a fused gate acts on separately, as a mask; 0: on both together. */
@@ -161,7 +181,7 @@ static void network_add_shape(struct network_builder *b, uint32_t shape, int sid
     else d->leaf.entries = qr_xcalloc(d->leaf.size, sizeof *d->leaf.entries);
     for (uint32_t i = 0; i < d->leaf.size; i++) {
         uint16_t at = side < 0 ? (uint16_t)i : side_entry((unsigned)side, i);
-        if (fabs(number[at]) >= STRUCTURAL_ZERO || fabs(other[at]) >= STRUCTURAL_ZERO)
+        if (!is_structural_zero(number[at]) || !is_structural_zero(other[at]))
             d->nonzero[d->n_nonzero++] = i;
         if (fixed) d->leaf.numbers[i] = number[at];
         else d->leaf.entries[i] = at;
