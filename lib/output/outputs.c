@@ -547,8 +547,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
                               const struct qr_train_result *r, uint32_t n_workers, double seconds,
                               struct qr_err *err) {
     qr_auto(qr_free_p) char *safetensors = qr_path_join(o->dir, "weights.safetensors"),
-                            *path = qr_path_join(o->dir, "result.json"),
-                            *location = outputs_weights_location(o);
+                            *path = qr_path_join(o->dir, "result.json");
     const struct qr_early_stopping *stopping = &w->job->train.early_stopping;
     char sha256[65] = "", safetensors_sha256[65] = "", data_hash[65];
     qr_auto(qr_buf_free) struct qr_buf text = {0};
@@ -556,6 +555,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     if (write_weights(safetensors, w, r->params, safetensors_sha256, err) != QR_OK ||
         write_weights(o->weights_url, w, r->params, sha256, err) != QR_OK)
         return qr_wrap(err, "cannot write the trained weights");
+    qr_auto(qr_free_p) char *location = outputs_weights_location(o);
     const struct result_cost cost = {&o->price, r->pod_ms};
     struct qr_result result = {
         .job = w->job->name,

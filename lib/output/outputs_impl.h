@@ -28,8 +28,8 @@ QR_MUST_CHECK enum qr_code outputs_write_provenance(const struct qr_outputs *o,
                                                     const struct qr_job_canonical *canonical,
                                                     struct qr_err *err);
 
-/* The weights' location for the run's records: their URL, or their path, absolute when they are not
- * in the run's folder, so that the records hold in any working directory. Heap. */
+/* The location of the written weights for result.json: their URL, or their path, absolute when they
+ * are not directly in the run's folder, so that it holds in any working directory. Heap. */
 char *outputs_weights_location(const struct qr_outputs *o);
 
 /* ---- run_summary.c; results are heap-allocated ---- */

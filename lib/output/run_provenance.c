@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,28 +28,34 @@ static enum qr_code add_file(const struct qr_outputs *o, const char *name, struc
     return QR_OK;
 }
 
-/* The name of the weights in the run's folder; NULL: they are elsewhere. */
-static const char *weights_inside(const struct qr_outputs *o) {
-    size_t n = strlen(o->dir);
-    const char *url = o->weights_url;
-    bool inside = strncmp(url, o->dir, n) == 0 && url[n] == '/' && !strchr(url + n + 1, '/');
-    return inside ? url + n + 1 : NULL;
+/* The path of the written weights below the run's folder; NULL: they are elsewhere. Heap. */
+static char *weights_inside(const struct qr_outputs *o) {
+    const char *path = qr_url_local_path(o->weights_url);
+    qr_auto(qr_free_p) char *dir = realpath(o->dir, NULL),
+                            *file = path ? realpath(path, NULL) : NULL;
+    size_t n = dir ? strlen(dir) : 0;
+    bool inside = dir && file && strncmp(file, dir, n) == 0 && file[n] == '/';
+    return inside ? qr_xstrdup(file + n + 1) : NULL;
 }
 
 char *outputs_weights_location(const struct qr_outputs *o) {
     char cwd[PATH_MAX];
-    bool relative = !strstr(o->weights_url, "://") && *o->weights_url != '/';
-    return relative && !weights_inside(o) && getcwd(cwd, sizeof cwd)
-               ? qr_path_join(cwd, o->weights_url)
-               : qr_xstrdup(o->weights_url);
+    const char *path = qr_url_local_path(o->weights_url);
+    qr_auto(qr_free_p) char *inside = weights_inside(o);
+    bool beside = inside && !strchr(inside, '/');
+    return path && *path != '/' && !beside && getcwd(cwd, sizeof cwd) ? qr_path_join(cwd, path)
+                                                                      : qr_xstrdup(o->weights_url);
 }
 
-/* The weights: by their name in the folder, or by URL. */
+/* Both files of weights, which may be one: by their names in the folder, or by URL. */
 static void add_weights(const struct qr_outputs *o, const struct qr_result *result,
                         struct qr_provenance *p) {
-    const char *inside = weights_inside(o);
-    qr_auto(qr_free_p) char *shown = qr_url_redacted(result->weights_url);
+    static const char second[] = "weights.safetensors";
+    qr_auto(qr_free_p) char *inside = weights_inside(o),
+                            *shown = qr_url_redacted(result->weights_url);
     qr_provenance_add(&p->files, &p->n_files, inside ? inside : shown, result->weights_sha256);
+    if (inside && strcmp(inside, second) == 0) return;
+    qr_provenance_add(&p->files, &p->n_files, second, result->safetensors_sha256);
 }
 
 /* Writes the signed statement; without a key, removes that of an earlier end of this run. */
@@ -80,7 +87,6 @@ enum qr_code outputs_write_provenance(const struct qr_outputs *o, const struct q
     snprintf(p.state_digest, sizeof p.state_digest, "%s", result->state_digest);
     snprintf(p.chain, sizeof p.chain, "%s", result->chain);
     add_weights(o, result, &p);
-    qr_provenance_add(&p.files, &p.n_files, "weights.safetensors", result->safetensors_sha256);
     qr_sha256(result_text.p, result_text.n, digest);
     qr_hex(digest, sizeof digest, hex);
     qr_provenance_add(&p.files, &p.n_files, "result.json", hex);

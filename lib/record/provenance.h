@@ -1,7 +1,7 @@
 /* record/provenance.h — provenance.json: an in-toto statement about the files of a run.
  *
  * Statement https://in-toto.io/Statement/v1. Subjects are the run's files with their SHA-256, by
- *           their names in the folder, or by URL.
+ *           their paths below the folder, or else by absolute path or URL.
  * Predicate https://slsa.dev/provenance/v1, buildType QR_PROVENANCE_BUILD: the fields of the job
  *           hash (externalParameters.job), job and data by their hashes, the program, and as
  *           byproducts the digest of the last state and the chain of the last line (chain.h).

@@ -66,8 +66,11 @@ static enum qr_code read_result(struct qr_run_files *r, struct qr_provenance *re
     const char *url = qr_json_text(qr_json_get(weights, "url"), ""),
                *sha256 = qr_json_text(qr_json_get(weights, "sha256"), ""),
                *second = qr_json_text(qr_json_get(weights, "safetensors_sha256"), "");
+    /* A relative path is that of a file directly in the run's folder: outputs_weights_location. */
+    const char *path = qr_url_local_path(url), *slash = path ? strrchr(path, '/') : NULL;
+    if (slash && *path != '/') url = slash + 1;
     if (*url && qr_is_hex(sha256, 64)) qr_provenance_add(&ret->files, &ret->n_files, url, sha256);
-    if (qr_is_hex(second, 64))
+    if (qr_is_hex(second, 64) && strcmp(url, "weights.safetensors") != 0)
         qr_provenance_add(&ret->files, &ret->n_files, "weights.safetensors", second);
     return QR_OK;
 }
@@ -104,13 +107,20 @@ void qr_run_files_fini(struct qr_run_files *r) {
     *r = (struct qr_run_files){0};
 }
 
+static bool is_local_file(const char *url) {
+    const char *path = qr_url_local_path(url);
+    return path && qr_file_exists(path);
+}
+
 char *qr_run_files_locate(const struct qr_run_files *r, const char *name) {
-    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
-    char *inside = qr_xasprintf("%s/%s", r->url, base);
-    bool elsewhere = qr_url_remote(name) || (*name == '/' && !qr_url_remote(r->url));
-    if (!elsewhere || (!qr_url_remote(r->url) && qr_file_exists(inside))) return inside;
-    free(inside);
-    return qr_xstrdup(name);
+    const char *path = qr_url_local_path(name);
+    if (!path) return qr_xstrdup(name);
+    if (*path != '/') return qr_xasprintf("%s/%s", r->url, path);
+    const char *base = strrchr(path, '/') + 1;
+    qr_auto(qr_free_p) char *moved = qr_xasprintf("%s/%s", r->url, base);
+    bool there = qr_url_remote(r->url) || (!is_local_file(path) && is_local_file(moved));
+    bool taken = qr_provenance_find(r->facts.files, r->facts.n_files, base) != NULL;
+    return there && !taken ? QR_MOVE(moved) : qr_xstrdup(name);
 }
 
 enum qr_code qr_run_files_sha256(const struct qr_run_files *r, const char *name, char ret[65],

@@ -25,8 +25,9 @@ struct qr_run_files {
 QR_MUST_CHECK enum qr_code qr_run_files_read(const char *run, struct qr_run_files *ret,
                                              struct qr_err *err);
 void qr_run_files_fini(struct qr_run_files *r);
-/* Returns the location of a file that the run names, heap: in its folder, or elsewhere if the name
- * is a URL or an absolute path and the folder has no file of that name. */
+/* Returns the location of a file that the run names, heap: a relative path is below its folder. For
+ * an absolute path without a file, and for each one if the run is remote, that is the file of the
+ * same name in the run's folder, unless the run names this file as well. */
 char *qr_run_files_locate(const struct qr_run_files *r, const char *name);
 /* Computes the SHA-256 of a file of the run, as hex. */
 QR_MUST_CHECK enum qr_code qr_run_files_sha256(const struct qr_run_files *r, const char *name,

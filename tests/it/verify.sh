@@ -38,6 +38,29 @@ check "not a run" verified 2 "$work"
 mkdir "$work/elsewhere"
 check "a run with weights elsewhere" run_to "$work/relative.log" sh -c "cd '$work' && '$qring' run '$root/deploy/jobs/qcnn.json' -n 1 --epochs 1 --out relative --weights elsewhere/w.h5 --logdir="
 check "weights elsewhere, by a relative path: verified from another folder" verified 0 "$work/relative"
+
+# Weights elsewhere, in a subfolder, and over the second file: the file that is named is checked.
+trained() { out=$1; shift; run_to "$work/trained.log" sh -c 'cd "$0" && exec "$@"' "$work" "$qring" run "$root/deploy/jobs/qcnn.json" -n 1 --epochs 1 --out "$out" --logdir= "$@"; }
+check "--weights OUT/weights.safetensors" trained single --weights single/weights.safetensors
+check "--weights OUT/weights.safetensors: verified" verified 0 "$work/single"
+check "--weights OUT/weights.safetensors: named once" prints "files        same         weights.safetensors, result.json"
+check "weights of the same name elsewhere" trained named --weights "$work/elsewhere/weights.safetensors"
+check "weights of the same name elsewhere: verified" verified 0 "$work/named" --all
+echo junk >"$work/elsewhere/weights.safetensors"
+check "weights of the same name elsewhere: the change is detected" verified 6 "$work/named"
+check "weights of the same name elsewhere: the change is named" prints "/elsewhere/weights.safetensors has SHA-256"
+check "weights in a subfolder" trained sub --weights sub/w/weights.h5
+cp -r "$work/sub" "$work/subcopy"; echo junk >"$work/subcopy/w/weights.h5"
+check "weights in a subfolder: verified" verified 0 "$work/sub" --all
+check "weights in a subfolder: two files" prints "2 files have the recomputed weights"
+check "weights in a subfolder: a change of the copy is detected" verified 6 "$work/subcopy" --all
+check "weights in a subfolder: the change is named" prints "w/weights.h5 has SHA-256"
+echo junk >"$work/sub/w/weights.h5"; cp "$work/single/weights.safetensors" "$work/sub/weights.h5"
+check "weights in a subfolder: one of that name beside is not read" verified 6 "$work/sub"
+check "weights by a file URL" trained url --weights "file://$work/elsewhere/w2.h5"
+check "weights by a file URL: verified" verified 0 "$work/url"
+mv "$work/elsewhere/w.h5" "$work/relative/"
+check "weights that were moved into the folder: verified" verified 0 "$work/relative"
 check "JSON" verified 0 "$run" --json
 check "JSON: the verdict" test "$($python -c 'import json, sys; print(json.load(open(sys.argv[1]))["verdict"])' "$work/out")" = same
 
