@@ -38,8 +38,10 @@ const char qr_help_verify[] =
     "  --threads T            number of threads [the available CPUs]\n"
     "\n"
     "Exit codes: 0 same, 6 a line, file or step differs (the first is named), 7 not proved: no "
-    "chain, or\n"
-    "another arithmetic, 2 usage, 4 bad data, 138 temporary failure (retry).\n";
+    "chain,\n"
+    "another arithmetic, or more lines than the result; 2 usage, 4 bad data, 138 temporary "
+    "failure\n"
+    "(retry).\n";
 
 struct verify_flags {
     const char *step, *steps, *sample, *seed, *checkpoints, *data, *key, *isa, *threads;

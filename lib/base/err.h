@@ -39,7 +39,8 @@ enum qr_code {
     /* qring's own: */
     QR_OVER_BUDGET = 17, /* --max-cost is reached; a checkpoint was written */
     QR_DIFFERS = 18,     /* qring verify: a line, a file or a recomputed step differs */
-    QR_UNPROVEN = 19,    /* qring verify: the run has no chain, or another arithmetic */
+    /* qring verify: the run has no chain or another arithmetic, or goes on after its result */
+    QR_UNPROVEN = 19,
 };
 
 enum { QR_ERR_MSG_BYTES = 768 };

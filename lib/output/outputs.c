@@ -319,11 +319,14 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     }
     if (!leader) return QR_OK;
     o->wrote = true;
-    write_job_once(o);
+    if (line->step == 1 && !line->eval) write_job_once(o);
     write_step_events(o, line, detail);
     enum qr_code code =
         qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err);
     code = check_log_backlog(o, code, err);
+    /* When a run goes on after its result, job.json changes after steps.jsonl: `qring verify` then
+     * knows why job.json is not that of the result. */
+    if (!qr_steps_log_pending(&o->steps)) write_job_once(o);
     if (continues)
         qr_info(o->log, "worker", "continuing steps.jsonl from step %llu",
                 (unsigned long long)line->step);

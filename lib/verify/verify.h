@@ -52,7 +52,8 @@ struct qr_verification {
 QR_MUST_CHECK enum qr_code qr_verify(const struct qr_verify_options *opt,
                                      struct qr_verification *ret, struct qr_err *err);
 /* Returns QR_OK: all that was checked is the same; QR_DIFFERS: something differs, *err names the
- * first; QR_UNPROVEN: nothing differs, but the run has no chain or another arithmetic. */
+ * first; QR_UNPROVEN: nothing differs, but the run has no chain or another arithmetic,
+ * or goes on after its result. */
 enum qr_code qr_verification_code(const struct qr_verification *v, struct qr_err *err);
 void qr_verification_text(const struct qr_verification *v, struct qr_buf *ret);
 void qr_verification_json(const struct qr_verification *v, struct qr_buf *ret);

@@ -103,6 +103,30 @@ enum qr_code verify_job(struct verifying *v, bool needed, struct qr_err *err) {
 
 /* ---- chain ---- */
 
+/* The line before the last one that the run's result ends with; NULL: none. */
+static const struct qr_chain_line *find_result(const struct verifying *v) {
+    const struct qr_provenance *p = &v->files.facts;
+    char hex[65];
+    for (size_t i = 0; *p->chain && i + 1 < v->chain.n; i++) {
+        const struct qr_chain_line *l = &v->chain.line[i];
+        qr_hex(l->chain, sizeof l->chain, hex);
+        if (strcmp(hex, p->chain) == 0) return strcmp(l->digest, p->state_digest) == 0 ? l : NULL;
+    }
+    return NULL;
+}
+
+/* The run resumed with more epochs: its result is not that of its last line. */
+static void leave_result(struct verifying *v, const struct qr_chain_line *end) {
+    const struct qr_chain_line *last = &v->chain.line[v->chain.n - 1];
+    v->result_bytes = (size_t)(end->text.p + end->text.n + 1 - v->files.steps.p);
+    v->files.has_result = false;
+    v->files.epochs = 0;
+    verify_add(v, "chain", QR_CHECK_UNKNOWN,
+               "the run went on after its result: that is of step %llu, steps.jsonl ends at step "
+               "%llu; start the run again to finish it",
+               (unsigned long long)end->step, (unsigned long long)last->step);
+}
+
 void verify_chain(struct verifying *v) {
     const struct qr_provenance *p = &v->files.facts;
     uint8_t first[QR_CHAIN_BYTES];
@@ -115,11 +139,15 @@ void verify_chain(struct verifying *v) {
     }
     qr_chain_check(qr_buf_view(&v->files.steps), known || v->loaded ? first : NULL, &v->chain);
     const struct qr_chain_line *last = v->chain.n ? &v->chain.line[v->chain.n - 1] : NULL;
+    const struct qr_chain_line *result = find_result(v);
     if (last) qr_hex(last->chain, sizeof last->chain, hex);
-    if (v->chain.state == QR_CHAIN_MISSING && !*p->chain)
+    if (!v->files.steps.n && !v->files.has_result && !v->files.has_provenance)
+        verify_add(v, "chain", QR_CHECK_UNKNOWN, "none: the run has no line yet");
+    else if (v->chain.state == QR_CHAIN_MISSING && !*p->chain)
         verify_add(v, "chain", QR_CHECK_UNKNOWN, "none: %s", v->chain.why);
     else if (v->chain.state != QR_CHAIN_INTACT)
         verify_add(v, "chain", QR_CHECK_DIFFERS, "steps.jsonl: %s", v->chain.why);
+    else if (result) leave_result(v, result);
     else if (*p->chain && strcmp(hex, p->chain) != 0)
         verify_add(v, "chain", QR_CHECK_DIFFERS,
                    "steps.jsonl ends at step %llu with %.16s..., the run with %.16s...: lines at "
@@ -138,6 +166,17 @@ void verify_chain(struct verifying *v) {
 
 /* ---- files ---- */
 
+/* Computes the SHA-256 of a file; of steps.jsonl up to the run's result. */
+static enum qr_code hash_file(const struct verifying *v, const char *name, char ret[65],
+                              struct qr_err *err) {
+    uint8_t digest[QR_SHA256_BYTES];
+    if (!v->result_bytes || strcmp(name, "steps.jsonl") != 0)
+        return qr_run_files_sha256(&v->files, name, ret, err);
+    qr_sha256(v->files.steps.p, v->result_bytes, digest);
+    qr_hex(digest, sizeof digest, ret);
+    return QR_OK;
+}
+
 void verify_files(struct verifying *v) {
     const struct qr_provenance *p = &v->files.facts;
     qr_auto(qr_buf_free) struct qr_buf wrong = {0}, names = {0};
@@ -146,9 +185,10 @@ void verify_files(struct verifying *v) {
         struct qr_err err;
         char hex[65];
         const char *name = p->files[i].name, *sep = wrong.n ? "; " : "";
-        enum qr_code code = qr_run_files_sha256(&v->files, name, hex, &err);
+        enum qr_code code = hash_file(v, name, hex, &err);
+        bool newer = v->result_bytes && strcmp(name, "job.json") == 0; /* it has more epochs */
         if (code != QR_OK) qr_buf_printf(&wrong, "%s%.100s: %.160s", sep, name, err.msg);
-        else if (strcmp(hex, p->files[i].value) != 0)
+        else if (!newer && strcmp(hex, p->files[i].value) != 0)
             qr_buf_printf(&wrong, "%s%.100s has SHA-256 %.16s..., in the run %.16s...", sep, name,
                           hex, p->files[i].value);
         qr_buf_printf(&names, "%s%.100s", i ? ", " : "", name);
@@ -156,6 +196,11 @@ void verify_files(struct verifying *v) {
     if (wrong.n) verify_add(v, "files", QR_CHECK_DIFFERS, "%s", qr_buf_string(&wrong));
     else if (!p->n_files)
         verify_add(v, "files", QR_CHECK_UNKNOWN, "not checked: the run has no result yet");
+    else if (v->result_bytes)
+        verify_add(v, "files", QR_CHECK_UNKNOWN,
+                   "the run went on after its result: job.json and the end of steps.jsonl are "
+                   "newer; otherwise the same: %s",
+                   qr_buf_string(&names));
     else
         verify_add(v, "files", QR_CHECK_SAME, "%s%s", qr_buf_string(&names),
                    v->files.has_provenance ? "" : " (no provenance.json)");

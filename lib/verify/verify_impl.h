@@ -12,6 +12,7 @@ struct verifying {
     struct qr_verification *ret;
     struct qr_run_files files;
     struct qr_chain chain;
+    size_t result_bytes; /* lines up to the run's result, if others follow; 0: none follow */
     struct qr_job *job;
     struct qr_workload load;
     struct qr_job_canonical canonical;

@@ -174,6 +174,33 @@ check "killed, several workers: the same with one thread" verified 0 "$killed" -
 check "every step is recomputed" prints "4000 steps, 1 to 4000: 4000 computed"
 began=$(now_ms); verified 0 "$killed" --step 3999 --threads 1; echo "one step of 4000, from a checkpoint: $(($(now_ms) - began)) ms"
 
+# A run that goes on after its result: its files are not wrong, but not all proved.
+on=$work/on
+check "a result after three epochs" run_to "$work/on.log" "$qring" run "$work/long.json" -n 1 --out "$on" $often --epochs 3
+setsid nice -n 19 "$qring" run "$work/long.json" -n 2 --out "$on" $often >>"$work/on.log" 2>&1 </dev/null & r=$!; started="$started $r"
+tries=0; while [ "$(wc -l <"$on/steps.jsonl")" -lt 100 ] && [ $tries -lt 1500 ]; do tries=$((tries + 1)); sleep 0.02; done
+kill -9 -$r 2>/dev/null; wait $r 2>/dev/null
+check "after its result: not proved" verified 7 "$on"
+check "after its result: the message" prints "chain        not checked  the run went on after its result: that is of step 6, steps.jsonl ends at step "
+check "after its result: the files" prints "files        not checked  the run went on after its result: "
+check "after its result: the steps are the same" verified 7 "$on" --all
+check "after its result: all steps are computed" prints "steps        same"
+rm -rf "$copy"; cp -r "$on" "$copy"
+check "after its result: a changed weight" $python tests/it/tamper.py weight "$copy"
+check "after its result: a changed weight is detected" verified 6 "$copy"
+check "after its result: the changed weight is named" prints "weights.safetensors has SHA-256"
+rm -rf "$copy"; cp -r "$on" "$copy"
+sed -i '5s/"loss":0\./"loss":0.1/' "$copy/steps.jsonl"
+check "after its result: a changed line is detected" verified 6 "$copy"
+check "after its result: the run ends with 0" run_to "$work/on.log" "$qring" run "$work/long.json" -n 2 --out "$on" $often
+check "after its result: the next result is the same" verified 0 "$on"
+rm "$copy/result.json" "$copy/provenance.json"; : >"$copy/steps.jsonl"
+check "no line yet: not proved" verified 7 "$copy"
+check "no line yet: the message" prints "chain        not checked  none: the run has no line yet"
+check "no line yet: no step" verified 7 "$copy" --all
+rm -rf "$copy"; cp -r "$on" "$copy"; : >"$copy/steps.jsonl"
+check "all lines deleted: detected" verified 6 "$copy"
+
 # Many checkpoints: any step is verified quickly.
 check "a long run that keeps many checkpoints" run_to "$work/many.log" "$qring" run "$work/long.json" -n 2 --out "$work/many" --logdir= \
     --checkpoint-interval 1ms --checkpoint-steps 100 --checkpoint-keep 1000

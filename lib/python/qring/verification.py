@@ -79,7 +79,8 @@ class Verification:
     ----------
     run : str
     verdict : str
-        "same", "differs", or "unproven": the run has no chain, or another arithmetic.
+        "same", "differs", or "unproven": the run has no chain or another arithmetic, or goes on
+        after its result.
     checks : tuple of Check
     steps : int
         Number of steps that were computed.
