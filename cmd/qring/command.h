@@ -142,7 +142,7 @@ QR_MUST_CHECK enum qr_code qr_load_job(struct qr_job *job, const struct qr_job_s
                                        struct qr_err *err);
 void qr_loaded_fini(struct qr_loaded *l);
 /* Checks that a command overwrites none of the files that it reads, by whatever path, nor those of
- * a run that it reads.
+ * a run that it reads: with its logs, and all below its checkpoints.
  *
  * Args:     flag    its name, for the message
  *           url     where the command will write

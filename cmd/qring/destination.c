@@ -1,5 +1,7 @@
 /* cmd/qring/destination.c — keeps a command from overwriting a file that it reads. Start reading at
  * qr_check_destination(). */
+#include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -18,13 +20,34 @@ static bool is_same(const char *url, const char *input) {
            at_a.st_ino == at_b.st_ino;
 }
 
+/* True if the path is below the folder: its nearest parent that exists is. */
+static bool is_below(const char *path, const char *folder) {
+    qr_auto(qr_free_p) char *of = realpath(folder, NULL), *parent = qr_xstrdup(path), *real = NULL;
+    while (of && !real) {
+        char *slash = strrchr(parent, '/');
+        if (slash) *slash = 0;
+        real = realpath(!slash ? "." : *parent ? parent : "/", NULL);
+        if (!slash) break;
+    }
+    size_t n = of ? strlen(of) : 0;
+    return real && strncmp(real, of, n) == 0 && (real[n] == '/' || !real[n]);
+}
+
 static bool is_of_run(const char *url, const char *folder) {
-    if (!qr_url_local_path(folder)) return false;
+    const char *path = qr_url_local_path(url), *run = qr_url_local_path(folder);
+    static const char *const folders[] = {"checkpoints", "logs"};
+    if (!path || !run) return false;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        qr_auto(qr_free_p) char *below = qr_path_join(run, folders[i]);
+        if (is_below(path, below)) return true;
+    }
     for (size_t i = 0; qr_outputs_file(i); i++) {
-        qr_auto(qr_free_p) char *file = qr_path_join(qr_url_local_path(folder), qr_outputs_file(i));
+        qr_auto(qr_free_p) char *file = qr_path_join(run, qr_outputs_file(i));
         if (is_same(url, file)) return true;
     }
-    return false;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    qr_auto(qr_free_p) char *file = qr_path_join(run, name);
+    return fnmatch("worker-*.log", name, 0) == 0 && is_same(url, file);
 }
 
 static bool is_data(const char *url, const char *data, const struct qr_data_options *o) {

@@ -129,6 +129,13 @@ keeps "$work/rows9.csv" "$qring" predict "$net" --weights "$work/net/weights.h5"
 for name in weights.safetensors weights.h5 job.json steps.jsonl; do
     keeps "$work/net/$name" "$qring" predict "$work/net" --data "$work/rows9.csv" --out "$work/net/$name"
 done
+run_to "$work/kept.log" "$qring" run "$net" -n 1 --epochs 1 --out "$work/kept"
+for name in $(find "$work/kept/checkpoints" "$work/kept/logs" -type f) "$work/kept/worker-0.log"; do
+    keeps "$name" "$qring" predict "$work/kept" --data "$work/rows9.csv" --out "$name"
+done
+wrong 2 'the run that it reads owns it' "$qring" predict "$work/kept" --data "$work/rows9.csv" --out "$work/kept/checkpoints/new/p.csv"
+check "nothing is written below checkpoints" test ! -e "$work/kept/checkpoints/new"
+check "another name in the folder of the run" "$qring" predict "$work/kept" --data "$work/rows9.csv" --out "$work/kept/p.csv"
 keeps "$work/own.csv" "$qring" infer "$own" --weights "$h5" --predictions "$work/own.csv"
 keeps "$own" "$qring" infer "$own" --weights "$h5" --predictions "$own"
 keeps "$own" "$qring" export "$own" --to qasm3 --out "$own"
