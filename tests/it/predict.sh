@@ -263,6 +263,13 @@ check "a closed pipe: the rows before" cmp -n 20 "$work/output" "$work/ac"
 check "a closed pipe with SIGPIPE ignored: exit 141, not $(cat "$work/rc"): $(cat "$work/log")" test "$(cat "$work/rc")$(cat "$work/log")" = 141
 check "all 50000 rows" test "$(predict "$work/many.csv" | wc -l)" = 50001
 
+# a file size limit
+mkdir "$work/limited"
+(ulimit -f 1; predict "$work/many.csv" --out "$work/limited/p.csv" 2>"$work/log"); rc=$?
+check "a file size limit: exit 2, not $rc" test $rc = 2
+check "a file size limit: the error: $(cat "$work/log")" holds "$work/log" 'p.csv: File too large'
+check "a file size limit: no file is left" test -z "$(ls -A "$work/limited")"
+
 # from a bucket, and to it
 fake_storage
 $python - "$at" "$data" <<'P'
