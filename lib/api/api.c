@@ -152,12 +152,15 @@ enum qring_code qring_circuit_function(const char *circuit, size_t circuit_bytes
                                        const struct qring_options *options,
                                        struct qring_function **ret, struct qring_error *ret_err) {
     struct qr_err err = {0};
+    struct qr_number_env env;
     struct qring_function *f = qr_xcalloc(1, sizeof *f);
+    qr_number_env_enter(&env);
     atomic_flag_clear(&f->busy);
     enum qr_code code =
         make_function(f, circuit, circuit_bytes, observables, n_observables, options, &err);
     if (code != QR_OK) qring_function_free(QR_MOVE(f));
     *ret = f;
+    qr_number_env_leave(&env);
     return qr_api_report(ret_err, code, &err);
 }
 
@@ -225,6 +228,11 @@ const char *qring_input_name(const struct qring_function *f, size_t i) {
 }
 
 char *qring_draw(const struct qring_function *f, unsigned columns) {
-    return qr_circuit_draw(f->circuit, f->observables, f->n_observables, QR_DRAWING_TEXT, columns);
+    struct qr_number_env env;
+    qr_number_env_enter(&env);
+    char *text =
+        qr_circuit_draw(f->circuit, f->observables, f->n_observables, QR_DRAWING_TEXT, columns);
+    qr_number_env_leave(&env);
+    return text;
 }
 void qring_text_free(char *text) { free(text); }

@@ -305,7 +305,7 @@ static enum qring_code call_all(struct call *c, const struct qring_array *parame
                                 const struct qring_array *cotangents, struct qring_sum *sum,
                                 struct qring_error *ret_err) {
     struct qr_err err = {0};
-    fenv_t env;
+    struct qr_number_env env;
     enum qr_code code = qr_api_begin(&c->f->busy, "function", &env, &err);
     if (code != QR_OK) return qr_api_report(ret_err, code, &err);
     /* A sum, and the derivatives of one sample by parameters, want micro-batches of one sample. */
@@ -387,8 +387,12 @@ enum qring_code qring_sample_bits(struct qring_function *f, const struct qring_a
 
 struct qring_sum *qring_sum_new(size_t n) {
     struct qr_err err;
+    struct qr_number_env env;
     void *p;
-    if (qr_large_new(n, sizeof(qr_fixed), "a sum", &p, &err) != QR_OK) return NULL;
+    qr_number_env_enter(&env);
+    enum qr_code code = qr_large_new(n, sizeof(qr_fixed), "a sum", &p, &err);
+    qr_number_env_leave(&env);
+    if (code != QR_OK) return NULL;
     struct qring_sum *s = qr_xcalloc(1, sizeof *s);
     s->n = n;
     s->value = p;
@@ -422,8 +426,11 @@ enum qring_code qring_sum_add(struct qring_sum *s, const struct qring_sum *other
 enum qring_code qring_sum_values(const struct qring_sum *s, const struct qring_array *ret,
                                  struct qring_error *ret_err) {
     struct qr_err err = {0};
+    struct qr_number_env env;
+    qr_number_env_enter(&env);
     enum qr_code code = qr_array_check(ret, "ret", s->n, &err);
     for (size_t i = 0; code == QR_OK && i < s->n; i++)
         qr_array_set(ret, i, 0, 0, qr_fixed_to_double(s->value[i]));
+    qr_number_env_leave(&env);
     return qr_api_report(ret_err, code, &err);
 }

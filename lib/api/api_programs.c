@@ -54,13 +54,16 @@ enum qring_code qring_circuit_from_qasm(const char *text, size_t bytes, const ch
     const struct qr_program_options options = {.inputs = inputs, .n_inputs = n_inputs};
     struct qr_err err = {0};
     struct qr_program p = {0};
+    struct qr_number_env env;
     qr_auto(qr_buf_free) struct qr_buf excerpt = {0};
+    qr_number_env_enter(&env);
     enum qr_code code = check_arguments(text, inputs, n_inputs, ret_circuit, &err);
     if (code == QR_OK) code = qr_qasm_read(qr_bytes_of(text, bytes), &options, &p, &excerpt, &err);
     if (code != QR_OK) code = qr_wrap(&err, "cannot read the OpenQASM text");
     enum qring_code ret = qr_api_report(ret_err, code, &err);
     if (code == QR_OK) give_texts(&p, ret_circuit, ret_readouts);
     else append_excerpt(ret_err, &excerpt);
+    qr_number_env_leave(&env);
     return ret;
 }
 
@@ -70,9 +73,12 @@ enum qring_code qring_circuit_from_cirq(const void *text, size_t bytes, const ch
     const struct qr_program_options options = {.inputs = inputs, .n_inputs = n_inputs};
     struct qr_err err = {0};
     struct qr_program p = {0};
+    struct qr_number_env env;
+    qr_number_env_enter(&env);
     enum qr_code code = check_arguments(text, inputs, n_inputs, ret_circuit, &err);
     if (code == QR_OK) code = qr_cirq_read(qr_bytes_of(text, bytes), &options, &p, &err);
     if (code != QR_OK) code = qr_wrap(&err, "cannot read the circuit");
     if (code == QR_OK) give_texts(&p, ret_circuit, ret_readouts);
+    qr_number_env_leave(&env);
     return qr_api_report(ret_err, code, &err);
 }

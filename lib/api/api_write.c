@@ -52,8 +52,10 @@ enum qring_code qring_circuit_write(const char *circuit, size_t circuit_bytes, c
                                     const struct qring_write_options *options, char **ret,
                                     size_t *ret_bytes, struct qring_error *ret_err) {
     struct qr_err err = {0};
+    struct qr_number_env env;
     struct qr_buf text = {0};
     struct qring_function *f = qr_xcalloc(1, sizeof *f);
+    qr_number_env_enter(&env);
     enum qr_code code = ret ? write_circuit(f, circuit, circuit_bytes, format, options, &text, &err)
                             : qr_fail(&err, QR_INVALID_ARGUMENT, "ret is NULL");
     if (code != QR_OK) code = qr_wrap(&err, "cannot write the circuit");
@@ -61,5 +63,6 @@ enum qring_code qring_circuit_write(const char *circuit, size_t circuit_bytes, c
     if (code == QR_OK) *ret = text.p ? (char *)text.p : qr_xstrdup("");
     else qr_buf_free(&text);
     qring_function_free(f);
+    qr_number_env_leave(&env);
     return qr_api_report(ret_err, code, &err);
 }

@@ -18,19 +18,19 @@ enum qring_code qr_api_report(struct qring_error *ret, enum qr_code code,
     return (enum qring_code)code;
 }
 
-enum qr_code qr_api_begin(atomic_flag *busy, const char *what, fenv_t *env, struct qr_err *err) {
+enum qr_code qr_api_begin(atomic_flag *busy, const char *what, struct qr_number_env *env,
+                          struct qr_err *err) {
     if (atomic_flag_test_and_set(busy))
         return qr_fail(err, QR_FAILED_PRECONDITION,
                        "cannot call: another thread is using this %s; use one %s for each thread, "
                        "or a lock",
                        what, what);
-    fegetenv(env);
-    fesetenv(FE_DFL_ENV);
+    qr_number_env_enter(env);
     return QR_OK;
 }
 
-void qr_api_end(atomic_flag *busy, const fenv_t *env) {
-    fesetenv(env);
+void qr_api_end(atomic_flag *busy, const struct qr_number_env *env) {
+    qr_number_env_leave(env);
     atomic_flag_clear(busy);
 }
 

@@ -7,26 +7,27 @@
 #ifndef QR_API_ARGUMENTS_H
 #define QR_API_ARGUMENTS_H
 
-#include <fenv.h>
 #include <stdatomic.h>
 
 #include "api/qring.h"
 #include "base/err.h"
+#include "base/number_env.h"
 
 /* Copies a result into the caller's error, which may be NULL; returns the code. */
 enum qring_code qr_api_report(struct qring_error *ret, enum qr_code code, const struct qr_err *err);
 
-/* Begins a call on a handle, in the default floating-point environment: other libraries set
- * subnormal numbers to zero, which would change bits.
+/* Begins a call on a handle, in the library's number environment: other libraries set subnormal
+ * numbers to zero, which would change bits. A call without a handle that reads, computes or prints
+ * numbers uses qr_number_env_enter alone.
  *
  * Args:     busy  of the handle
  *           what  the handle in messages: "function"
  *           env   the environment of the caller, for qr_api_end
  * Errors:   FAILED_PRECONDITION: another thread is using the handle
  */
-QR_MUST_CHECK enum qr_code qr_api_begin(atomic_flag *busy, const char *what, fenv_t *env,
-                                        struct qr_err *err);
-void qr_api_end(atomic_flag *busy, const fenv_t *env);
+QR_MUST_CHECK enum qr_code qr_api_begin(atomic_flag *busy, const char *what,
+                                        struct qr_number_env *env, struct qr_err *err);
+void qr_api_end(atomic_flag *busy, const struct qr_number_env *env);
 
 /* Copies struct qring_NAME of the caller, which begins with its size; members beyond that size keep
  * their value in ret. from NULL: all keep it. */

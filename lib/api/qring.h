@@ -12,10 +12,11 @@
  * Method    adjoint differentiation: all derivatives of a sample cost about two more simulations,
  *           for any number of parameters and inputs.
  * Bits      A result depends on the arguments, options and number of samples only: not on threads,
- *           instruction set or machine. Without input_gradients the bits are those of `qring
- *           gradient` and of a step of a job with the same circuit. Sums over samples are rounded
- *           once for each micro-batch, so splitting a batch may change the last bit of derivatives
- *           by parameters; a qring_sum does not have this limit.
+ *           instruction set or machine, and not on the locale and floating-point environment of the
+ *           caller, which every call restores, also for a callback. Without input_gradients the
+ *           bits are those of `qring gradient` and of a step of a job with the same circuit. Sums
+ *           over samples are rounded once for each micro-batch, so splitting a batch may change the
+ *           last bit of derivatives by parameters; a qring_sum does not have this limit.
  * Arrays    struct qring_array: memory of the caller, any strides in bytes as NumPy's, float32 or
  *           float64. Values are converted; the arithmetic is that of the function's dtype
  *           (amplitudes) and float64 (sums).

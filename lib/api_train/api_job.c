@@ -42,13 +42,16 @@ enum qring_code qring_job_new(const char *text, size_t bytes, const char *folder
     struct qring_error unread = {0};
     struct qr_err err = {0};
     struct job_errors errors = {.to = ret_err ? ret_err : &unread};
+    struct qr_number_env env;
     struct qr_job *job = NULL;
     *ret = NULL;
     if (!text)
         return qr_api_report(
             ret_err, qr_fail(&err, QR_INVALID_ARGUMENT, "cannot read the job: text is NULL"), &err);
+    qr_number_env_enter(&env);
     enum qr_code code = qr_job_parse_all(qr_bytes_of((const uint8_t *)text, bytes), "the job",
                                          folder, job_errors_add, &errors, &job, &err);
+    qr_number_env_leave(&env);
     if (code != QR_OK) return job_errors_report(&errors, code, &err);
     struct qring_job *j = qr_xcalloc(1, sizeof *j);
     atomic_flag_clear(&j->busy);
@@ -133,17 +136,17 @@ enum qring_code qring_predict(struct qring_job *j, const struct qring_weights *w
                               unsigned threads, const struct qring_array *ret, size_t n_outputs,
                               struct qring_error *ret_err) {
     struct qr_err err = {0};
-    fenv_t env;
+    struct qr_number_env env;
     struct prediction p = {.job = j->job,
                            .weights = weights,
                            .x = x,
                            .ret = ret,
                            .n_samples = n_samples,
                            .n_inputs = n_inputs,
-                           .n_outputs = n_outputs,
-                           .threads = qr_api_threads(threads)};
+                           .n_outputs = n_outputs};
     enum qr_code code = qr_api_begin(&j->busy, "job", &env, &err);
     if (code != QR_OK) return qr_api_report(ret_err, code, &err);
+    p.threads = qr_api_threads(threads);
     if (!weights) code = qr_fail(&err, QR_INVALID_ARGUMENT, "cannot predict: weights is NULL");
     if (code == QR_OK && n_samples) code = predict_run(&p, &err);
     qr_workload_fini(&p.load);

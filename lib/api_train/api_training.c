@@ -22,6 +22,7 @@ struct qring_result {
 
 /* One call of qring_train. */
 struct training {
+    struct qr_number_env caller; /* restored for callbacks and at the end */
     struct qring_job *of;
     struct qr_job *job;
     struct qring_train_options opt;
@@ -64,7 +65,11 @@ static void training_show(struct training *t, struct qring_progress *p,
     p->struct_size = sizeof *p;
     p->names = names;
     p->values = numbers;
-    if (t->opt.progress(t->opt.context, p)) qr_group_interrupt(t->group);
+    /* A change by the callback stays after qring_train. */
+    qr_number_env_leave(&t->caller);
+    int cancel = t->opt.progress(t->opt.context, p);
+    qr_number_env_enter(&t->caller);
+    if (cancel) qr_group_interrupt(t->group);
 }
 
 static void training_step(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch,
@@ -206,15 +211,14 @@ static enum qr_code training_options(struct training *t, const struct qring_trai
 enum qring_code qring_train(struct qring_job *j, const struct qring_train_options *options,
                             struct qring_result **ret, struct qring_error *ret_err) {
     struct qr_err err = {0};
-    fenv_t env;
     struct training t = {.of = j, .job = j->job};
     *ret = NULL;
-    enum qr_code code = qr_api_begin(&j->busy, "job", &env, &err);
+    enum qr_code code = qr_api_begin(&j->busy, "job", &t.caller, &err);
     if (code != QR_OK) return qr_api_report(ret_err, code, &err);
     code = training_options(&t, options, &err);
     if (code == QR_OK) code = training_run(&t, ret, &err);
     training_fini(&t);
-    qr_api_end(&j->busy, &env);
+    qr_api_end(&j->busy, &t.caller);
     return qr_api_report(ret_err, code, &err);
 }
 

@@ -165,7 +165,7 @@ static enum qr_code weights_read(const struct qr_job *job, const char *path,
 enum qring_code qring_weights_read(struct qring_job *j, const char *path,
                                    struct qring_weights **ret, struct qring_error *ret_err) {
     struct qr_err err = {0};
-    fenv_t env;
+    struct qr_number_env env;
     *ret = NULL;
     enum qr_code code = qr_api_begin(&j->busy, "job", &env, &err);
     if (code != QR_OK) return qr_api_report(ret_err, code, &err);
@@ -179,7 +179,7 @@ enum qring_code qring_weights_new(struct qring_job *j, size_t n_inputs, struct q
     static const struct qr_data_names none;
     struct qr_model *m = NULL;
     struct qr_err err = {0};
-    fenv_t env;
+    struct qr_number_env env;
     *ret = NULL;
     enum qr_code code = qr_api_begin(&j->busy, "job", &env, &err);
     if (code != QR_OK) return qr_api_report(ret_err, code, &err);
@@ -207,7 +207,10 @@ static enum qr_code weights_write(const struct qring_weights *w, const char *pat
 enum qring_code qring_weights_write(const struct qring_weights *w, const char *path,
                                     struct qring_error *ret_err) {
     struct qr_err err = {0};
+    struct qr_number_env env;
+    qr_number_env_enter(&env);
     enum qr_code code = weights_write(w, path, &err);
+    qr_number_env_leave(&env);
     if (code != QR_OK) qr_wrap(&err, "cannot write the weights");
     return qr_api_report(ret_err, code, &err);
 }

@@ -16,6 +16,7 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/number_env.h"
 
 /* To block and to wake up takes about as long. The loops of a gradient follow each other more
  * closely, so threads look for the next one for this time before they block. */
@@ -146,7 +147,10 @@ static void *pool_thread_main(void *arg) {
     struct pool_thread_arg a = *(struct pool_thread_arg *)arg;
     free(arg);
     struct qr_pool *p = a.pool;
+    struct qr_number_env unused;
     char name[16];
+    /* A thread inherits the floating-point environment of its creator, and the global locale. */
+    qr_number_env_enter(&unused);
     snprintf(name, sizeof name, "qring-pool-%u", a.worker % 1000);
     pthread_setname_np(pthread_self(), name);
     pthread_mutex_lock(&p->lock);
