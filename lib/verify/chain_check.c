@@ -8,8 +8,9 @@
 #include "base/mem.h"
 
 #define HEAD "{\"step\":"
+#define EPOCH_KEY ",\"epoch\":"
 #define DIGEST_KEY ",\"state_digest\":\""
-enum { DIGEST_HEX = 32, STEP_DIGITS = 16 };
+enum { DIGEST_HEX = 32, NUMBER_DIGITS = 16 };
 
 uint64_t qr_chain_position(const struct qr_chain_line *line) { return 2 * line->step + line->eval; }
 
@@ -29,15 +30,24 @@ static bool read_tail(struct qr_bytes text, size_t *n, const char *key, size_t d
     return qr_unhex(hex, ret, digits / 2);
 }
 
+/* Reads a number from 1 behind KEY, which is at *at; *at is then behind both. */
+static bool read_number_behind(struct qr_bytes text, size_t *at, const char *key, uint64_t *ret) {
+    size_t key_n = strlen(key), first = *at + key_n;
+    if (text.n < first || memcmp(text.p + *at, key, key_n) != 0) return false;
+    for (*at = first, *ret = 0; *at < text.n && *at - first <= NUMBER_DIGITS; ++*at) {
+        if (text.p[*at] < '0' || text.p[*at] > '9') break;
+        *ret = 10 * *ret + (uint64_t)(text.p[*at] - '0');
+    }
+    return *ret > 0 && *at - first <= NUMBER_DIGITS;
+}
+
 static bool read_line(struct qr_bytes text, bool *ret_chained, struct qr_chain_line *ret) {
     static const char eval[] = "\"kind\":\"EVAL\"";
     struct qr_chain_line l = {.text = text};
     uint8_t digest[DIGEST_HEX / 2];
-    size_t n = text.n, at = sizeof HEAD - 1, digits = 0;
-    if (n < sizeof HEAD || memcmp(text.p, HEAD, sizeof HEAD - 1) != 0) return false;
-    for (; at + digits < n && text.p[at + digits] >= '0' && text.p[at + digits] <= '9'; digits++)
-        if (digits < STEP_DIGITS) l.step = 10 * l.step + (uint64_t)(text.p[at + digits] - '0');
-    if (!digits || digits > STEP_DIGITS || !l.step || text.p[n - 1] != '}') return false;
+    size_t n = text.n, at = 0;
+    if (!read_number_behind(text, &at, HEAD, &l.step) || text.p[n - 1] != '}') return false;
+    if (!read_number_behind(text, &at, EPOCH_KEY, &l.epoch) || l.epoch > l.step) return false;
     l.eval = memmem(text.p, n, eval, sizeof eval - 1) != NULL;
     n--;
     *ret_chained = read_tail(text, &n, QR_CHAIN_KEY, QR_CHAIN_HEX, l.chain);
@@ -69,19 +79,41 @@ static const char *kind_of(const struct qr_chain_line *l) {
     return l->eval ? "the evaluation of step" : "step";
 }
 
-/* True if an evaluation belongs between line i and the line before, as after the first epoch. */
-static bool lacks_evaluation(const struct qr_chain *c, size_t i) {
-    size_t first = 0;
-    while (first < i && !c->line[first].eval) first++;
-    if (first == i || c->line[i].eval || c->line[i - 1].eval) return false;
-    return (c->line[i].step - 1) % c->line[first].step == 0;
+/* Says what is wrong with the place of line i, if it is: steps ascend by one from 1, and the
+ * evaluation of a step follows the step. */
+static bool explain_order(struct qr_chain *c, size_t i) {
+    const struct qr_chain_line *l = &c->line[i], *last = i ? l - 1 : NULL;
+    uint64_t is = qr_chain_position(l), was = last ? qr_chain_position(last) : 1;
+    unsigned long long step = (unsigned long long)l->step,
+                       before = last ? (unsigned long long)last->step : 0;
+    if (is <= was)
+        broken(c, "line %zu (%s %llu) is out of order: it follows %s %llu", i + 1, kind_of(l), step,
+               kind_of(last), before);
+    else if (is > was + 2 || (was % 2 && is > was + 1))
+        broken(c, "lines are missing before line %zu: %s %llu follows %s %llu", i + 1, kind_of(l),
+               step, last ? kind_of(last) : "step", before);
+    return c->state == QR_CHAIN_BROKEN;
+}
+
+/* Says whether an evaluation is missing before line i, or line i is one too many: after the first
+ * evaluation, an evaluation follows each epoch. */
+static bool explain_evaluation(struct qr_chain *c, size_t i) {
+    const struct qr_chain_line *l = &c->line[i];
+    uint64_t epoch = c->first_evaluation;
+    if (!epoch || !i) return false;
+    if (!l->eval && !l[-1].eval && (l->step - 1) % epoch == 0)
+        broken(c, "the evaluation of step %llu is missing before line %zu",
+               (unsigned long long)l->step - 1, i + 1);
+    else if (l->eval && l->step % epoch != 0)
+        broken(c, "line %zu (%s %llu) is out of order: it ends no epoch", i + 1, kind_of(l),
+               (unsigned long long)l->step);
+    return c->state == QR_CHAIN_BROKEN;
 }
 
 /* Line i does not follow from the line before. */
 static void explain(struct qr_chain *c, size_t i, const uint8_t *before) {
-    const struct qr_chain_line *l = &c->line[i], *last = i ? l - 1 : NULL,
-                               *next = i + 1 < c->n ? l + 1 : NULL;
-    uint64_t is = qr_chain_position(l), was = last ? qr_chain_position(last) : 1;
+    const struct qr_chain_line *l = &c->line[i], *next = i + 1 < c->n ? l + 1 : NULL;
+    uint64_t is = qr_chain_position(l);
     unsigned long long step = (unsigned long long)l->step;
     bool next_follows = next && follows(next, l->chain);
     bool again = i + 2 < c->n && qr_chain_position(l + 2) == is; /* the line stands there as well */
@@ -91,14 +123,7 @@ static void explain(struct qr_chain *c, size_t i, const uint8_t *before) {
     else if (next && follows(next, before))
         broken(c, "line %zu (%s %llu) was inserted: line %zu follows from line %zu", i + 1,
                kind_of(l), step, i + 2, i);
-    else if (is <= was)
-        broken(c, "line %zu (%s %llu) is out of order: it follows %s %llu", i + 1, kind_of(l), step,
-               kind_of(last), (unsigned long long)last->step);
-    else if (is > was + 2 || (was % 2 && is > was + 1))
-        broken(c, "lines are missing before line %zu: %s %llu follows %s %llu", i + 1, kind_of(l),
-               step, last ? kind_of(last) : "step", last ? (unsigned long long)last->step : 0ULL);
-    else if (lacks_evaluation(c, i) && (next_follows || !next))
-        broken(c, "the evaluation of step %llu is missing before line %zu", step - 1, i + 1);
+    else if (explain_order(c, i) || ((next_follows || !next) && explain_evaluation(c, i))) return;
     else if (i == 0)
         broken(c,
                "line 1 does not follow from job hash, data hash and arithmetic: that line or one "
@@ -114,9 +139,14 @@ static void explain(struct qr_chain *c, size_t i, const uint8_t *before) {
 
 static void check_lines(struct qr_chain *c, const uint8_t *first) {
     const uint8_t *before = first;
-    for (size_t i = 0; i < c->n && c->state == QR_CHAIN_INTACT; i++) {
-        if (before && !follows(&c->line[i], before)) explain(c, i, before);
-        before = c->line[i].chain;
+    for (c->n_intact = 0; c->n_intact < c->n; c->n_intact++) {
+        size_t i = c->n_intact;
+        const struct qr_chain_line *l = &c->line[i];
+        if (before && !follows(l, before)) explain(c, i, before);
+        else if (!explain_order(c, i)) explain_evaluation(c, i);
+        if (c->state == QR_CHAIN_BROKEN) return;
+        if (l->eval && !c->first_evaluation) c->first_evaluation = l->step;
+        before = l->chain;
     }
 }
 

@@ -1,5 +1,6 @@
 /* Chain of a file of lines: every changed byte and every deleted, inserted or swapped line is
- * found. Statements are read back; a signature fails for every changed bit. */
+ * found, also where the chain was computed anew. Statements are read back; a signature fails for
+ * every changed bit. */
 #include "tests/t.h"
 
 #include <string.h>
@@ -17,23 +18,27 @@ enum { EPOCHS = 4, BATCHES = 3, LINES = EPOCHS * (BATCHES + 1) };
 static uint8_t first[QR_CHAIN_BYTES];
 static struct qr_buf line[LINES];
 
+/* Appends a line that follows from this chain, which then is that of the line. */
+static void put_line(uint8_t *chain, uint64_t step, uint64_t epoch, bool eval, size_t i,
+                     struct qr_buf *ret) {
+    struct qr_step_line l = {
+        .step = step, .epoch = epoch, .eval = eval, .samples = 4, .loss = 1.0 / (double)(i + 3)};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
+    snprintf(l.state_digest, sizeof l.state_digest, "%032zx", i + 1);
+    qr_step_json(&l, &text);
+    qr_chain_next(chain, qr_bytes_of(text.p, text.n - 2), chain);
+    qr_hex(chain, QR_CHAIN_BYTES, l.chain);
+    qr_step_json(&l, ret);
+}
+
 static void make_lines(void) {
     uint8_t chain[QR_CHAIN_BYTES];
     qr_chain_begin("job", "data", "f32-v1", first);
     memcpy(chain, first, sizeof chain);
     for (size_t i = 0; i < LINES; i++) {
         size_t epoch = i / (BATCHES + 1), batch = i % (BATCHES + 1);
-        struct qr_step_line l = {.step = epoch * BATCHES + (batch < BATCHES ? batch + 1 : BATCHES),
-                                 .epoch = epoch + 1,
-                                 .eval = batch == BATCHES,
-                                 .samples = 4,
-                                 .loss = 1.0 / (double)(i + 3)};
-        snprintf(l.state_digest, sizeof l.state_digest, "%032zx", i + 1);
-        qr_step_json(&l, &line[i]);
-        qr_chain_next(chain, qr_bytes_of(line[i].p, line[i].n - 2), chain);
-        qr_hex(chain, sizeof chain, l.chain);
-        qr_buf_clear(&line[i]);
-        qr_step_json(&l, &line[i]);
+        put_line(chain, epoch * BATCHES + (batch < BATCHES ? batch + 1 : BATCHES), epoch + 1,
+                 batch == BATCHES, i, &line[i]);
     }
 }
 
@@ -87,6 +92,41 @@ static void test_lines(void) {
             order[i] = k;
             if (k != i) check_order(order, LINES + 1, k + 1 == i ? "line" : "was inserted");
         }
+    }
+}
+
+/* Lines whose chain is intact, in an order that no run has. A step is 10 * step + evaluation. */
+static void test_forged_order(void) {
+    static const struct {
+        const char *why;
+        size_t n_intact, n;
+        uint64_t at[8];
+    } cases[] = {
+        {"", 3, 3, {10, 20, 30}},
+        {"", 6, 6, {10, 20, 21, 30, 40, 41}},
+        {"", 5, 5, {10, 20, 21, 30, 40}}, /* stopped before the evaluation */
+        {"lines are missing before line 1: step 2", 0, 1, {20}},
+        {"lines are missing before line 1: the evaluation of step 1", 0, 1, {11}},
+        {"lines are missing before line 2: step 999999999999999", 1, 2, {10, 9999999999999990}},
+        {"lines are missing before line 3: step 4", 2, 3, {10, 20, 40}},
+        {"lines are missing before line 3: the evaluation of step 3", 2, 3, {10, 20, 31}},
+        {"line 3 (step 2) is out of order: it follows step 2", 2, 3, {10, 20, 20}},
+        {"line 3 (step 1) is out of order", 2, 3, {10, 20, 10}},
+        {"line 4 (the evaluation of step 2) is out of order", 3, 4, {10, 20, 21, 21}},
+        {"the evaluation of step 4 is missing before line 6", 5, 6, {10, 20, 21, 30, 40, 50}},
+        {"line 5 (the evaluation of step 3) is out of order", 4, 5, {10, 20, 21, 30, 31}},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        qr_auto(qr_buf_free) struct qr_buf file = {0};
+        uint8_t chain[QR_CHAIN_BYTES];
+        struct qr_chain c;
+        memcpy(chain, first, sizeof chain);
+        for (size_t k = 0; k < cases[i].n; k++)
+            put_line(chain, cases[i].at[k] / 10, 1, cases[i].at[k] % 10, k, &file);
+        check_why(&file, cases[i].why);
+        qr_chain_check(qr_buf_view(&file), first, &c);
+        CHECK(c.n_intact == cases[i].n_intact, "%zu: %zu intact", i, c.n_intact);
+        qr_chain_fini(&c);
     }
 }
 
@@ -261,6 +301,7 @@ int main(void) {
     CHECK(mkdtemp(dir) != NULL);
     make_lines();
     test_lines();
+    test_forged_order();
     test_bytes();
     test_before_chains();
     test_statement();
