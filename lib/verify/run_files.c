@@ -78,6 +78,7 @@ static enum qr_code read_result(struct qr_run_files *r, struct qr_provenance *re
 enum qr_code qr_run_files_read(const char *run, struct qr_run_files *ret, struct qr_err *err) {
     qr_auto(qr_run_files_fini) struct qr_run_files r = {.url = qr_xstrdup(run)};
     qr_auto(qr_provenance_fini) struct qr_provenance result = {0};
+    if (!*run) return qr_fail(err, QR_INVALID_ARGUMENT, "the run is empty; give its folder or URL");
     for (size_t n = strlen(r.url); n > 1 && r.url[n - 1] == '/'; n--) r.url[n - 1] = 0;
     if (read_named(&r, "steps.jsonl", max_file_bytes, &r.steps, err) != QR_OK)
         return qr_wrap(err, "cannot verify %.200s: not the folder of a run", run);

@@ -20,7 +20,8 @@ struct qr_run_files {
 };
 /* Reads steps.jsonl, result.json and provenance.json, of which the last two may be missing.
  *
- * Errors:   NOT_FOUND: no steps.jsonl; DATA_LOSS: malformed; those of the store
+ * Errors:   INVALID_ARGUMENT: run is empty; NOT_FOUND: no steps.jsonl; DATA_LOSS: malformed; those
+ *           of the store
  */
 QR_MUST_CHECK enum qr_code qr_run_files_read(const char *run, struct qr_run_files *ret,
                                              struct qr_err *err);

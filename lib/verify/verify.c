@@ -19,8 +19,9 @@ static void verifying_fini(struct verifying *v) {
 static enum qr_code verify_run(struct verifying *v, struct qr_err *err) {
     const struct qr_verify_options *o = v->opt;
     bool steps = o->first || o->sample || o->all;
+    bool needed = steps || o->checkpoints || o->isa || (o->set && o->set->n);
     QR_TRY(qr_run_files_read(o->run, &v->files, err));
-    QR_TRY(verify_job(v, steps, err));
+    QR_TRY(verify_job(v, needed, err));
     verify_chain(v);
     verify_files(v);
     QR_TRY(verify_signature(v, err));

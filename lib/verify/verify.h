@@ -47,7 +47,7 @@ struct qr_verification {
  *
  * Args:     ret   freed with qr_verification_fini
  * Errors:   INVALID_ARGUMENT (a step that the run does not have, not a run); those of the store and
- *           of loading the job, where steps are computed again
+ *           of loading the job, where an option needs it
  */
 QR_MUST_CHECK enum qr_code qr_verify(const struct qr_verify_options *opt,
                                      struct qr_verification *ret, struct qr_err *err);

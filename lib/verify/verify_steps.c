@@ -86,6 +86,9 @@ enum qr_code verify_checkpoints(struct verifying *v, struct qr_err *err) {
     QR_TRY(qr_checkpoint_folder_open(v->opt->checkpoints ? v->opt->checkpoints : beside, &p, err));
     enum qr_code code = list_checkpoints(&p, v->canonical.hex, &names, err);
     if (code == QR_NOT_FOUND) code = QR_OK;
+    if (code == QR_OK && v->opt->checkpoints && !names.n)
+        code = qr_fail(err, QR_NOT_FOUND, "--checkpoints %.300s: no checkpoint of this job",
+                       v->opt->checkpoints);
     for (char *at = names.n ? (char *)names.p : NULL, *end; at && code == QR_OK; at = end) {
         if ((end = memchr(at, '\n', names.n - (size_t)(at - (char *)names.p)))) *end++ = 0;
         qr_auto(qr_free_p) char *name =

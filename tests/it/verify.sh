@@ -89,6 +89,14 @@ tampered checkpoint "which does not match its name"
 tampered seed "seed is 1 in the run, 2 in job.json"
 tampered arithmetic "line 1 does not follow from job hash, data hash and arithmetic"
 check "the arithmetic is named" prints "f32-v0 in the run"
+# An explicit flag that fails is an error.
+check "unknown kernels" verified 2 "$run" --isa bogus
+check "missing data, given by --data" verified 2 "$run" --data "$work/none.csv"
+check "missing checkpoints, given by --checkpoints" verified 2 "$run" --checkpoints "$work/none"
+check "missing checkpoints: the error" holds "$work/err" "no checkpoint of this job"
+check "checkpoints elsewhere" verified 0 "$run" --checkpoints "$run/checkpoints"
+check "an empty run" verified 2 ""
+check "an empty run: the error" holds "$work/err" "the run is empty"
 # All files agree: checkpoints reveal the forgery, and recomputing finds the changed value.
 tampered forged-loss "the checkpoint of step"
 rm -r "$copy/checkpoints"
