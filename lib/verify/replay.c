@@ -13,6 +13,7 @@ struct replay {
     const struct qr_replay_options *opt;
     struct qr_replay *ret;
     struct qr_group *group;
+    size_t next; /* of the recorded lines: those before are computed, or precede the first state */
     bool reached;
 };
 
@@ -42,14 +43,36 @@ static void name_key(struct qr_bytes recorded, struct qr_bytes computed, struct 
     copy_value(computed, at, sizeof ret->computed_value, ret->computed_value);
 }
 
+static uint64_t next_position(const struct replay *r) {
+    const struct qr_chain *c = r->opt->recorded;
+    return r->next < c->n_intact ? qr_chain_position(&c->line[r->next]) : UINT64_MAX;
+}
+
+/* The next recorded line was not computed, although it is before this position. */
+static bool find_not_computed(struct replay *r, uint64_t before) {
+    if (r->ret->differs || next_position(r) >= before) return r->ret->differs;
+    const struct qr_chain_line *l = &r->opt->recorded->line[r->next];
+    r->ret->differs = true;
+    r->ret->step = l->step;
+    r->ret->eval = l->eval;
+    snprintf(r->ret->recorded, sizeof r->ret->recorded, "%s", l->digest);
+    return true;
+}
+
 static enum qr_code replay_step(void *ctx, bool leader, const struct qr_step_line *line,
                                 const struct qr_step_detail *detail, struct qr_err *err) {
     struct replay *r = ctx;
     struct qr_replay *ret = r->ret;
+    uint64_t at = 2 * line->step + line->eval;
     (void)leader, (void)detail, (void)err;
     ret->n_steps += !line->eval;
-    if (r->opt->with || ret->differs) return QR_OK;
-    const struct qr_chain_line *was = qr_chain_find(r->opt->recorded, line->step, line->eval);
+    if (r->opt->with || (r->opt->last && next_position(r) > r->opt->last)) return QR_OK;
+    if (find_not_computed(r, at)) {
+        replay_stop(r);
+        return QR_OK;
+    }
+    const struct qr_chain_line *was =
+        next_position(r) == at ? &r->opt->recorded->line[r->next++] : NULL;
     qr_auto(qr_buf_free) struct qr_buf text = {0};
     qr_step_json(line, &text);
     text.n--; /* the newline */
@@ -119,6 +142,7 @@ enum qr_code qr_replay_run(const struct qr_replay_options *opt, struct qr_replay
     const struct qr_workload *w = opt->load;
     const struct qr_group_options group = {.run = w->job->name, .clock = &qr_clock_monotonic};
     *ret = (struct qr_replay){0};
+    while (next_position(&r) <= opt->after) r.next++;
     r.group = qr_group_solo(&group);
     const struct qr_train_options o = {
         .job = w->job,
@@ -140,7 +164,9 @@ enum qr_code qr_replay_run(const struct qr_replay_options *opt, struct qr_replay
     enum qr_code code = qr_train_run(&o, &ret->result, err);
     ret->ended = code == QR_OK;
     qr_group_close(r.group);
-    return code == QR_CANCELLED && r.reached ? QR_OK : code;
+    if (code == QR_CANCELLED && r.reached) code = QR_OK;
+    if (code == QR_OK && !opt->with) find_not_computed(&r, opt->last ? opt->last + 1 : UINT64_MAX);
+    return code;
 }
 
 void qr_replay_fini(struct qr_replay *r) {

@@ -16,20 +16,22 @@
 struct qr_replay_options { /* all borrowed */
     const struct qr_workload *load;
     const struct qr_job_canonical *canonical;
-    const struct qr_chain *recorded;
+    const struct qr_chain *recorded; /* only its intact lines are read */
     struct qr_pool *pool;
     const struct qr_state *begin; /* NULL: the first state of the job */
+    uint64_t after;               /* position of the line of that state; 0: of none */
     uint64_t epochs;              /* of the run */
     /* Position of the last line to compute (qr_chain_position); 0: to the end of training */
     uint64_t last;
-    /* NULL: compare all lines. Else compare only the state with this checkpoint's */
+    /* NULL: compare all lines up to the last: each must be recorded and computed. Else compare only
+     * the state with this checkpoint's */
     const struct qr_checkpoint *with;
 };
 struct qr_replay {
     size_t n_steps; /* updates computed */
     bool differs;
-    /* The first line that differs: position, kind and both digests; key: its first value that
-     * differs, with both texts */
+    /* The first line that differs: position, kind and both digests, "" where the line is not
+     * recorded or not computed; key: its first value that differs, with both texts */
     uint64_t step;
     bool eval;
     char recorded[33], computed[33], key[48], recorded_value[80], computed_value[80];

@@ -44,7 +44,6 @@ static enum qr_code read_result(struct qr_run_files *r, struct qr_provenance *re
                                 struct qr_err *err) {
     qr_auto(qr_buf_free) struct qr_buf text = {0};
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
-    int64_t epochs;
     enum qr_code code = read_named(r, "result.json", max_text_bytes, &text, err);
     if (code == QR_NOT_FOUND) return QR_OK;
     if (code != QR_OK) return code;
@@ -59,9 +58,6 @@ static enum qr_code read_result(struct qr_run_files *r, struct qr_provenance *re
              qr_json_text(qr_json_get(root, "arithmetic"), ""));
     snprintf(ret->program, sizeof ret->program, "%s",
              qr_json_text(qr_json_get(root, "program"), ""));
-    if (qr_json_i64(qr_json_get(root, "epochs"), "epochs", 0, INT64_C(1) << 53, &epochs,
-                    QR_IGNORED) == QR_OK)
-        r->epochs = (uint64_t)epochs;
     const struct qr_json *weights = qr_json_get(root, "weights");
     const char *url = qr_json_text(qr_json_get(weights, "url"), ""),
                *sha256 = qr_json_text(qr_json_get(weights, "sha256"), ""),

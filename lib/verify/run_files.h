@@ -15,7 +15,6 @@ struct qr_run_files {
     struct qr_buf steps, statement, envelope;
     /* Facts of result.json, or else of provenance.json; "" or 0: not known */
     struct qr_provenance facts;
-    uint64_t epochs;
     char why[320]; /* both files exist, and contradict each other; "": they do not */
 };
 /* Reads steps.jsonl, result.json and provenance.json, of which the last two may be missing.

@@ -120,7 +120,6 @@ static void leave_result(struct verifying *v, const struct qr_chain_line *end) {
     const struct qr_chain_line *last = &v->chain.line[v->chain.n - 1];
     v->result_bytes = (size_t)(end->text.p + end->text.n + 1 - v->files.steps.p);
     v->files.has_result = false;
-    v->files.epochs = 0;
     verify_add(v, "chain", QR_CHECK_UNKNOWN,
                "the run went on after its result: that is of step %llu, steps.jsonl ends at step "
                "%llu; start the run again to finish it",

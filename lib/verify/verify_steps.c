@@ -115,27 +115,31 @@ static int compare_steps(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+/* Draws distinct steps: the first o->sample ones of the stream of this seed. */
 static void draw_steps(const struct qr_verify_options *o, uint64_t n_steps, struct steps *ret) {
     size_t n = o->sample < n_steps ? (size_t)o->sample : (size_t)n_steps;
+    qr_auto(qr_free_p) bool *drawn = qr_xcalloc((size_t)n_steps + 1, sizeof *drawn);
     ret->step = qr_xcalloc(n + 1, sizeof *ret->step);
     for (uint64_t i = 0; ret->n < n; i++) {
-        uint64_t step = 1 + qr_random_u64(o->seed, QR_RANDOM_VERIFY, 0, i) % n_steps;
-        size_t k = 0;
-        while (k < ret->n && ret->step[k] != step) k++;
-        ret->step[k] = step;
-        ret->n += k == ret->n;
+        uint64_t step =
+            n == n_steps ? i + 1 : 1 + qr_random_u64(o->seed, QR_RANDOM_VERIFY, 0, i) % n_steps;
+        if (drawn[step]) continue;
+        drawn[step] = true;
+        ret->step[ret->n++] = step;
     }
     qsort(ret->step, ret->n, sizeof *ret->step, compare_steps);
 }
 
-static enum qr_code choose_steps(const struct verifying *v, struct steps *ret, struct qr_err *err) {
+/* last: step of the last intact line. */
+static enum qr_code choose_steps(const struct verifying *v, uint64_t last, struct steps *ret,
+                                 struct qr_err *err) {
     const struct qr_verify_options *o = v->opt;
-    uint64_t last = v->chain.line[v->chain.n - 1].step;
     if (o->sample) {
         draw_steps(o, last, ret);
         return QR_OK;
     }
     uint64_t from = o->all ? 1 : o->first, to = o->all ? last : o->last;
+    if (v->chain.state == QR_CHAIN_BROKEN && to > last) to = last;
     if (from > last || to > last)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "cannot verify step %llu: the run has steps 1 to %llu",
@@ -178,6 +182,12 @@ static void add_difference(struct verifying *v, const struct qr_checkpoint *at) 
         snprintf(key, sizeof key, "; %s is %s recorded, %s computed", d->key, d->recorded_value,
                  d->computed_value);
     bool same_state = strcmp(d->recorded, d->computed) == 0;
+    if (!*d->computed) {
+        verify_add(v, "steps", QR_CHECK_DIFFERS,
+                   "%s %llu is recorded, but not computed: training does not have it",
+                   d->eval ? "the evaluation of step" : "step", step);
+        return;
+    }
     verify_add(v, "steps", QR_CHECK_DIFFERS, "%s %llu differs: state digest %s recorded, %s %s%s%s",
                d->eval ? "the evaluation of step" : "step", step,
                *d->recorded ? d->recorded : "not", d->computed,
@@ -190,20 +200,26 @@ struct stretch {
     uint64_t last;                    /* step */
 };
 
+static const struct qr_chain_line *last_intact(const struct verifying *v) {
+    return v->chain.n_intact ? &v->chain.line[v->chain.n_intact - 1] : NULL;
+}
+
 static enum qr_code replay_stretch(struct verifying *v, const struct stretch *s,
                                    struct qr_pool *pool, struct qr_err *err) {
-    uint64_t end = v->chain.line[v->chain.n - 1].step;
-    bool complete = s->last == end && v->files.has_result;
+    const struct qr_chain_line *end = last_intact(v);
+    bool complete = s->last == end->step && v->chain.state == QR_CHAIN_INTACT;
+    bool ended = !v->result_bytes && (v->files.has_result || v->files.has_provenance);
+    bool evaluated = qr_chain_find(&v->chain, s->last, true) != NULL;
     struct qr_state begin = {0};
     struct qr_replay r = {0};
-    bool evaluated = qr_chain_find(&v->chain, s->last, true) != NULL;
     struct qr_replay_options o = {
         .load = &v->load,
         .canonical = &v->canonical,
         .recorded = &v->chain,
         .pool = pool,
-        .epochs = v->files.epochs ? v->files.epochs : v->job->train.epochs,
-        .last = complete ? 0 : 2 * s->last + evaluated,
+        .after = s->from ? position_of(v, s->from) : 0,
+        .epochs = ended || end->epoch > v->job->train.epochs ? end->epoch : v->job->train.epochs,
+        .last = ended && complete ? 0 : 2 * s->last + evaluated,
     };
     enum qr_code code = QR_OK;
     if (s->from) {
@@ -213,7 +229,7 @@ static enum qr_code replay_stretch(struct verifying *v, const struct stretch *s,
     }
     if (code == QR_OK) code = qr_replay_run(&o, &r, err);
     v->ret->n_steps += r.n_steps;
-    const struct qr_checkpoint *at = code == QR_OK && r.differs ? state_after(v, &r) : NULL;
+    const struct qr_checkpoint *at = code == QR_OK && *r.computed ? state_after(v, &r) : NULL;
     if (at) {
         struct qr_replay state = {0};
         o.with = at;
@@ -249,13 +265,16 @@ static enum qr_code replay_steps(struct verifying *v, const struct steps *steps,
 enum qr_code verify_steps(struct verifying *v, struct qr_err *err) {
     struct steps steps = {0};
     v->ret->seed = v->opt->seed;
-    if (!v->same_job || v->chain.state == QR_CHAIN_MISSING || !v->chain.n) {
+    const struct qr_chain_line *last = last_intact(v);
+    bool broken = v->chain.state == QR_CHAIN_BROKEN;
+    if (!v->same_job || !last || (broken && v->opt->first > last->step)) {
         verify_add(v, "steps", QR_CHECK_UNKNOWN, "not computed: %s",
-                   v->same_job ? "there is no chain to compare with"
-                               : "job, data or arithmetic are not those of the run");
+                   !v->same_job ? "job, data or arithmetic are not those of the run"
+                   : broken     ? "the chain is broken before"
+                                : "there is no chain to compare with");
         return QR_OK;
     }
-    QR_TRY(choose_steps(v, &steps, err));
+    QR_TRY(choose_steps(v, last->step, &steps, err));
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     struct qr_pool *pool = qr_pool_new(v->load.n_threads);
     enum qr_code code = replay_steps(v, &steps, pool, err);

@@ -37,17 +37,34 @@ def chained(text):
     return out, chain
 
 
+def seal(*drop):
+    """Make the hashes of all files agree, and leave some out."""
+    def sha256(name, otherwise):
+        if "/" in name or not os.path.exists(path(name)): return otherwise
+        with open(path(name), "rb") as f: return hashlib.sha256(f.read()).hexdigest()
+    weights = json.load(open(path("result.json")))["weights"]
+    for key, name in (("sha256", "weights.h5"), ("safetensors_sha256", "weights.safetensors")): replace("result.json", weights[key], sha256(name, weights[key]))
+    p = json.load(open(path("provenance.json")))
+    p["subject"] = [s for s in p["subject"] if s["name"] not in drop]
+    for s in p["subject"]: s["digest"]["sha256"] = sha256(s["name"], s["digest"]["sha256"])
+    with open(path("provenance.json"), "w") as f: json.dump(p, f, indent=2)
+
+
 def forge(change):
     """Change lines and make all other files agree with them."""
-    was = json.load(open(path("result.json")))["chain"]
+    result = json.load(open(path("result.json")))
     text, chain = chained(change(lines()))
     put(text)
-    replace("result.json", was, chain)
-    replace("provenance.json", was, chain)
-    for name in ("steps.jsonl", "result.json"):
-        with open(path("provenance.json")) as f: p = json.load(f)
-        old = next(s["digest"]["sha256"] for s in p["subject"] if s["name"] == name)
-        with open(path(name), "rb") as f: replace("provenance.json", old, hashlib.sha256(f.read()).hexdigest())
+    last = json.loads(text[-1])
+    for key in ("chain", "state_digest"):
+        for name in ("result.json", "provenance.json"): replace(name, result[key], last[key])
+    seal()
+
+
+def numbers(steps, epochs):
+    """Change both numbers of result.json."""
+    r = json.load(open(path("result.json")))
+    for key, n in (("steps", steps), ("epochs", epochs)): replace("result.json", f'"{key}": {r[key]},', f'"{key}": {n},')
 
 
 def loss(text):
@@ -74,6 +91,42 @@ elif kind == "weight":
     with open(path("weights.safetensors"), "r+b") as f:
         f.seek(-9, 2); byte = f.read(1); f.seek(-9, 2); f.write(bytes([byte[0] ^ 1]))
 elif kind == "checkpoint": shutil.copy(path("checkpoints/" + checkpoints()[0]), path("checkpoints/" + checkpoints()[1]))
+elif kind in ("appended", "fewer-steps"):
+    if kind == "appended": numbers(101, 50)
+    forge(lambda t: t + [t[-2].replace('"step":100', '"step":101')])
+elif kind == "fewer-epochs": numbers(98, 49); forge(lambda t: t[:147] + [re.sub(r'"loss":0\.', '"loss":0.0', line) for line in t[147:]])
+elif kind == "second-evaluation": forge(lambda t: t + [re.sub(r'"accuracy":[0-9.]+', '"accuracy":1', t[-1])])
+elif kind == "early-evaluation": forge(lambda t: t[:30] + [t[30].replace('"kind":"TRAIN"', '"kind":"EVAL"')] + t[31:])
+elif kind == "skipped": forge(lambda t: t[:30] + t[31:])
+elif kind == "skipped-evaluation": forge(lambda t: t[:32] + t[33:])
+elif kind == "far-step": forge(lambda t: t + [t[-1].replace('"step":100', '"step":9999999999999999')])
+elif kind == "result-loss": replace("result.json", '"loss": 0.', '"loss": 0.0'); seal()
+elif kind == "result-accuracy": replace("result.json", '"val_accuracy": ', '"val_accuracy": 0.'); seal()
+elif kind == "field": replace("provenance.json", '"seed": "1"', '"seed": "999"')
+elif kind == "data-field": replace("provenance.json", "samples, ", "samples; ")
+elif kind == "precision": replace("job.json", '"seed": 1', '"seed": 1, "precision": "double"'); seal()
+elif kind == "unlisted": seal("weights.h5", "weights.safetensors")
+elif kind == "unreadable":
+    with open(path("weights.h5"), "w") as f: f.write("garbage")
+    seal()
+elif kind == "input-names":
+    with open(path("weights.safetensors"), "rb") as f: text = f.read()
+    assert rb'[\"a\",\"b\"]' in text
+    with open(path("weights.safetensors"), "wb") as f: f.write(text.replace(rb'[\"a\",\"b\"]', rb'[\"b\",\"a\"]'))
+    seal()
+elif kind == "without-result":
+    for name in ("result.json", "provenance.json"): os.remove(path(name))
+elif kind == "without-result-file": # provenance.json does not list weights.safetensors, of another state
+    with open(path("weights.safetensors"), "r+b") as f: f.seek(-9, 2); f.write(b"?")
+    seal("weights.safetensors", "result.json"); os.remove(path("result.json"))
+elif kind == "weights-at": # URL: weights.h5 is there
+    os.remove(path("weights.h5"))
+    for name, old in (("result.json", json.load(open(path("result.json")))["weights"]["url"]), ("provenance.json", "weights.h5")): replace(name, old, sys.argv[3])
+    seal()
+elif kind == "subject": # NAME: another file is listed
+    p = json.load(open(path("provenance.json")))
+    p["subject"].append({"name": sys.argv[3], "digest": {"sha256": 64 * "0"}})
+    with open(path("provenance.json"), "w") as f: json.dump(p, f)
 elif kind == "seed": replace("job.json", '"seed": 1', '"seed": 2')
 elif kind == "arithmetic":
     for name in ("result.json", "provenance.json"): replace(name, '"f32-v1"', '"f32-v0"')

@@ -65,12 +65,15 @@ check "JSON" verified 0 "$run" --json
 check "JSON: the verdict" test "$($python -c 'import json, sys; print(json.load(open(sys.argv[1]))["verdict"])' "$work/out")" = same
 
 # tampered KIND WORDS FLAGS...: tampering is detected, with these words
-tampered() {
-    kind=$1 words=$2; shift 2
-    rm -rf "$copy"; cp -r "$run" "$copy"
-    check "$kind: tampered" $python tests/it/tamper.py "$kind" "$copy"
-    check "$kind: detected" verified 6 "$copy" "$@"
-    check "$kind: named: $words" prints "$words"
+tampered() { changed 6 "$run" "$@"; }
+# changed CODE RUN KIND WORDS FLAGS...: a changed copy of this run ends with CODE and these words
+changed() {
+    code=$1 of=$2 kind=$3 words=$4; shift 4
+    rm -rf "$copy"; cp -r "$of" "$copy"
+    # shellcheck disable=SC2086 # KIND may have an argument
+    check "$kind: tampered" $python tests/it/tamper.py ${kind% *} "$copy" ${kind#* }
+    check "$kind $*: detected" verified "$code" "$copy" "$@"
+    check "$kind $*: named: $words" prints "$words"
 }
 tampered loss "line 31 (step 21) was changed"
 tampered digest "line 31 (step 21) was changed"
@@ -89,6 +92,19 @@ tampered checkpoint "which does not match its name"
 tampered seed "seed is 1 in the run, 2 in job.json"
 tampered arithmetic "line 1 does not follow from job hash, data hash and arithmetic"
 check "the arithmetic is named" prints "f32-v0 in the run"
+# All files agree, in lines that no training has.
+tampered appended "step 101 is recorded, but not computed" --all
+tampered appended "step 101 is recorded, but not computed" --step 101
+tampered appended "step 101 is recorded, but not computed" --sample 101
+tampered second-evaluation "line 151 (the evaluation of step 100) is out of order" --all
+tampered early-evaluation "lines are missing before line 31: the evaluation of step 21 follows"
+tampered skipped "lines are missing before line 31: step 22 follows the evaluation of step 20"
+tampered skipped-evaluation "the evaluation of step 22 is missing before line 33" --step 21
+check "skipped-evaluation: steps before the gap are computed" prints "1 step, 21 to 21"
+tampered skipped-evaluation "not computed: the chain is broken before" --step 40
+tampered far-step "lines are missing before line 151" --all
+tampered far-step "lines are missing before line 151" --sample 3
+tampered fewer-epochs "step 99 differs" --all
 # An explicit flag that fails is an error.
 check "unknown kernels" verified 2 "$run" --isa bogus
 check "missing data, given by --data" verified 2 "$run" --data "$work/none.csv"
