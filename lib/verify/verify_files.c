@@ -33,8 +33,9 @@ static const char *field_of(const struct qr_job_canonical *c, const char *name) 
     return NULL;
 }
 
-/* Appends the fields in which the job differs from the statement's, but for data and arithmetic. */
-static void put_fields(const struct verifying *v, struct qr_buf *ret) {
+/* Appends the fields in which the job differs from the statement's; data and arithmetic only where
+ * asked for. */
+static void put_fields(const struct verifying *v, bool all, struct qr_buf *ret) {
     const struct qr_provenance *p = &v->files.facts;
     for (size_t turn = 0; turn < 2; turn++)
         for (size_t i = 0; i < (turn ? v->canonical.n : p->n_fields); i++) {
@@ -42,9 +43,8 @@ static void put_fields(const struct verifying *v, struct qr_buf *ret) {
             const char *was = qr_provenance_find(p->fields, p->n_fields, name),
                        *is = field_of(&v->canonical, name);
             bool done = turn && was;
-            if (done || strcmp(name, "data") == 0 || strcmp(name, "contract") == 0 ||
-                (was && is && strcmp(was, is) == 0))
-                continue;
+            bool left = !all && (strcmp(name, "data") == 0 || strcmp(name, "contract") == 0);
+            if (done || left || (was && is && strcmp(was, is) == 0)) continue;
             qr_buf_printf(ret, "%s%.40s is %.80s in the run, %.80s in job.json", ret->n ? "; " : "",
                           name, was ? was : "not set", is ? is : "not set");
         }
@@ -80,17 +80,22 @@ enum qr_code verify_job(struct verifying *v, bool needed, struct qr_err *err) {
     qr_hex(v->load.data.digest, sizeof v->load.data.digest, data_hash);
     bool other_data = *p->data_hash && strcmp(p->data_hash, data_hash) != 0;
     bool other_arithmetic = *p->arithmetic && strcmp(p->arithmetic, arithmetic) != 0;
-    if (other_arithmetic)
+    bool ours = strcmp(p->arithmetic, qr_contract_name(QR_SINGLE)) == 0 ||
+                strcmp(p->arithmetic, qr_contract_name(QR_DOUBLE)) == 0;
+    if (other_arithmetic && ours)
+        verify_add(v, "arithmetic", QR_CHECK_DIFFERS, "%s in the run, %s by job.json",
+                   p->arithmetic, arithmetic);
+    else if (other_arithmetic)
         verify_add(v, "arithmetic", QR_CHECK_UNKNOWN,
                    "%s in the run, but this program (%s) computes %s: its steps cannot be computed "
                    "again; use the program of the run (%s)",
                    p->arithmetic, QR_VERSION, arithmetic, *p->program ? p->program : "not known");
-    put_fields(v, &fields);
+    put_fields(v, !other_data && !other_arithmetic, &fields);
     v->same_job = strcmp(v->canonical.hex, p->job_hash) == 0 && !other_data && !other_arithmetic;
     if (!*p->job_hash) v->same_job = true; /* not finished: the chain says it */
-    if (v->same_job) verify_add(v, "job", QR_CHECK_SAME, "%.16s", v->canonical.hex);
-    else if (p->n_fields && fields.n)
+    if (p->n_fields && fields.n)
         verify_add(v, "job", QR_CHECK_DIFFERS, "%s", qr_buf_string(&fields));
+    else if (v->same_job) verify_add(v, "job", QR_CHECK_SAME, "%.16s", v->canonical.hex);
     else if (!other_data && !other_arithmetic)
         verify_add(v, "job", QR_CHECK_DIFFERS, "its hash is %s, in the run %s", v->canonical.hex,
                    p->job_hash);

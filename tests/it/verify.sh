@@ -92,6 +92,9 @@ tampered checkpoint "which does not match its name"
 tampered seed "seed is 1 in the run, 2 in job.json"
 tampered arithmetic "line 1 does not follow from job hash, data hash and arithmetic"
 check "the arithmetic is named" prints "f32-v0 in the run"
+tampered precision "f32-v1 in the run, f64-v1 by job.json"
+tampered field "seed is 999 in the run, 1 in job.json" --all
+tampered data-field "data is " --all
 # All files agree, in lines that no training has.
 tampered appended "step 101 is recorded, but not computed" --all
 tampered appended "step 101 is recorded, but not computed" --step 101
