@@ -39,9 +39,9 @@ const char qr_help_verify[] =
     "\n"
     "Exit codes: 0 same, 6 a line, file or step differs (the first is named), 7 not proved: no "
     "chain,\n"
-    "another arithmetic, or more lines than the result; 2 usage, 4 bad data, 138 temporary "
-    "failure\n"
-    "(retry).\n";
+    "another arithmetic, more lines than the result, files that cannot be checked; 2 usage, 4 bad "
+    "data,\n"
+    "138 temporary failure (retry).\n";
 
 struct verify_flags {
     const char *step, *steps, *sample, *seed, *checkpoints, *data, *key, *isa, *threads;

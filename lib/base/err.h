@@ -39,7 +39,8 @@ enum qr_code {
     /* qring's own: */
     QR_OVER_BUDGET = 17, /* --max-cost is reached; a checkpoint was written */
     QR_DIFFERS = 18,     /* qring verify: a line, a file or a recomputed step differs */
-    /* qring verify: the run has no chain or another arithmetic, or goes on after its result */
+    /* qring verify: no chain, another arithmetic, unchecked files, or a run that goes on after its
+     * result */
     QR_UNPROVEN = 19,
 };
 

@@ -43,12 +43,15 @@ static void check_statement(struct qr_run_files *r, const struct qr_provenance *
 static enum qr_code read_result(struct qr_run_files *r, struct qr_provenance *ret,
                                 struct qr_err *err) {
     qr_auto(qr_buf_free) struct qr_buf text = {0};
-    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
+    struct qr_json *root;
     enum qr_code code = read_named(r, "result.json", max_text_bytes, &text, err);
     if (code == QR_NOT_FOUND) return QR_OK;
     if (code != QR_OK) return code;
     if (qr_json_parse(qr_buf_view(&text), "result.json", &root, err) != QR_OK)
         return err->code = QR_DATA_LOSS;
+    r->result = root;
+    if (qr_json_type(root) != QR_JSON_OBJECT)
+        return qr_fail(err, QR_DATA_LOSS, "result.json is no object");
     r->has_result = true;
     copy_hex(root, "job_hash", 64, ret->job_hash);
     copy_hex(root, "data_hash", 64, ret->data_hash);
@@ -101,6 +104,7 @@ void qr_run_files_fini(struct qr_run_files *r) {
     qr_buf_free(&r->statement);
     qr_buf_free(&r->envelope);
     qr_provenance_fini(&r->facts);
+    qr_json_free_p(&r->result);
     *r = (struct qr_run_files){0};
 }
 
@@ -118,6 +122,25 @@ char *qr_run_files_locate(const struct qr_run_files *r, const char *name) {
     bool there = qr_url_remote(r->url) || (!is_local_file(path) && is_local_file(moved));
     bool taken = qr_provenance_find(r->facts.files, r->facts.n_files, base) != NULL;
     return there && !taken ? QR_MOVE(moved) : qr_xstrdup(name);
+}
+
+/* True if a URL begins with this one and a slash, and does not leave that folder. */
+static bool is_below(const char *url, const char *folder) {
+    size_t n = strlen(folder);
+    return strncmp(url, folder, n) == 0 && url[n] == '/' && !strstr(url + n, "/..");
+}
+
+enum qr_run_file_place qr_run_files_place(const struct qr_run_files *r, const char *name) {
+    qr_auto(qr_free_p) char *url = qr_run_files_locate(r, name);
+    const char *weights = qr_json_text(qr_json_get(qr_json_get(r->result, "weights"), "url"), "");
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(weights);
+    if (is_below(url, r->url)) return QR_RUN_FILE_INSIDE;
+    if (strcmp(name, weights) != 0 && strcmp(name, shown) != 0) return QR_RUN_FILE_REFUSED;
+    if (!qr_url_remote(r->url)) return QR_RUN_FILE_ELSEWHERE;
+    const char *host = strstr(r->url, "://") + strlen("://");
+    qr_auto(qr_free_p) char *store =
+        qr_xstrndup(r->url, (size_t)(host - r->url) + strcspn(host, "/"));
+    return is_below(url, store) ? QR_RUN_FILE_ELSEWHERE : QR_RUN_FILE_REFUSED;
 }
 
 enum qr_code qr_run_files_sha256(const struct qr_run_files *r, const char *name, char ret[65],

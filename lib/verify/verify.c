@@ -23,12 +23,11 @@ static enum qr_code verify_run(struct verifying *v, struct qr_err *err) {
     QR_TRY(qr_run_files_read(o->run, &v->files, err));
     QR_TRY(verify_job(v, needed, err));
     verify_chain(v);
-    verify_files(v);
+    QR_TRY(verify_files(v, err));
     QR_TRY(verify_signature(v, err));
     if (v->chain.state != QR_CHAIN_MISSING) QR_TRY(verify_checkpoints(v, err));
-    if (steps) return verify_steps(v, err);
-    if (v->loaded) verify_weights(v, NULL);
-    return QR_OK;
+    if (steps) QR_TRY(verify_steps(v, err));
+    return v->loaded && !v->weights_checked ? verify_weights(v, NULL, err) : QR_OK;
 }
 
 enum qr_code qr_verify(const struct qr_verify_options *opt, struct qr_verification *ret,

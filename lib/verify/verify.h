@@ -27,7 +27,8 @@ struct qr_verify_options { /* all borrowed; NULL: default */
     bool all;              /* or all steps */
 };
 
-enum qr_check_state { QR_CHECK_SAME, QR_CHECK_DIFFERS, QR_CHECK_UNKNOWN };
+/* UNPROVEN: not checked, and without that the run proves nothing. */
+enum qr_check_state { QR_CHECK_SAME, QR_CHECK_DIFFERS, QR_CHECK_UNKNOWN, QR_CHECK_UNPROVEN };
 struct qr_check {
     const char *name; /* "chain", "files" ...; static */
     enum qr_check_state state;
@@ -46,14 +47,15 @@ struct qr_verification {
 /* Checks a run. What differs is no error: see the checks.
  *
  * Args:     ret   freed with qr_verification_fini
- * Errors:   INVALID_ARGUMENT (a step that the run does not have, not a run); those of the store and
- *           of loading the job, where an option needs it
+ * Errors:   INVALID_ARGUMENT (a step that the run does not have, not a run); UNAVAILABLE (a file of
+ *           the run cannot be reached now, and nothing differs so far); those of the store and of
+ *           loading the job, where an option needs it
  */
 QR_MUST_CHECK enum qr_code qr_verify(const struct qr_verify_options *opt,
                                      struct qr_verification *ret, struct qr_err *err);
 /* Returns QR_OK: all that was checked is the same; QR_DIFFERS: something differs, *err names the
- * first; QR_UNPROVEN: nothing differs, but the run has no chain or another arithmetic,
- * or goes on after its result. */
+ * first; QR_UNPROVEN: nothing differs, but a check is unproven: no chain, another arithmetic,
+ * files or weights that could not be checked, a run that goes on after its result. */
 enum qr_code qr_verification_code(const struct qr_verification *v, struct qr_err *err);
 void qr_verification_text(const struct qr_verification *v, struct qr_buf *ret);
 void qr_verification_json(const struct qr_verification *v, struct qr_buf *ret);

@@ -1,29 +1,12 @@
-/* verify/verify_files.c — checks job, data, chain, files and weights of a run as they are. Start
+/* verify/verify_files.c — checks job, data, chain, files and signature of a run as they are. Start
  * reading at verify_chain(). */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/text.h"
 #include "record/envelope.h"
 #include "verify/verify_impl.h"
 #include "version.h" /* QR_VERSION, made from lib/VERSION */
-
-void verify_add(struct verifying *v, const char *name, enum qr_check_state state, const char *fmt,
-                ...) {
-    va_list ap;
-    struct qr_check *c = &v->ret->check[v->ret->n];
-    char raw[sizeof c->text];
-    QR_ASSERT(v->ret->n < QR_CHECKS_MAX);
-    va_start(ap, fmt);
-    vsnprintf(raw, sizeof raw, fmt, ap);
-    va_end(ap);
-    qr_printable(c->text, sizeof c->text, raw);
-    c->name = name;
-    c->state = state;
-    v->ret->n++;
-}
 
 /* ---- job and data ---- */
 
@@ -86,7 +69,7 @@ enum qr_code verify_job(struct verifying *v, bool needed, struct qr_err *err) {
         verify_add(v, "arithmetic", QR_CHECK_DIFFERS, "%s in the run, %s by job.json",
                    p->arithmetic, arithmetic);
     else if (other_arithmetic)
-        verify_add(v, "arithmetic", QR_CHECK_UNKNOWN,
+        verify_add(v, "arithmetic", QR_CHECK_UNPROVEN,
                    "%s in the run, but this program (%s) computes %s: its steps cannot be computed "
                    "again; use the program of the run (%s)",
                    p->arithmetic, QR_VERSION, arithmetic, *p->program ? p->program : "not known");
@@ -124,11 +107,18 @@ static const struct qr_chain_line *find_result(const struct verifying *v) {
 static void leave_result(struct verifying *v, const struct qr_chain_line *end) {
     const struct qr_chain_line *last = &v->chain.line[v->chain.n - 1];
     v->result_bytes = (size_t)(end->text.p + end->text.n + 1 - v->files.steps.p);
-    v->files.has_result = false;
-    verify_add(v, "chain", QR_CHECK_UNKNOWN,
+    verify_add(v, "chain", QR_CHECK_UNPROVEN,
                "the run went on after its result: that is of step %llu, steps.jsonl ends at step "
                "%llu; start the run again to finish it",
                (unsigned long long)end->step, (unsigned long long)last->step);
+}
+
+/* True if result.json has another number than the last line. */
+static bool other_number(const struct verifying *v, const char *key, uint64_t want) {
+    int64_t n;
+    return v->files.has_result && (qr_json_i64(qr_json_get(v->files.result, key), key, 0,
+                                               INT64_C(1) << 53, &n, QR_IGNORED) != QR_OK ||
+                                   (uint64_t)n != want);
 }
 
 void verify_chain(struct verifying *v) {
@@ -146,9 +136,9 @@ void verify_chain(struct verifying *v) {
     const struct qr_chain_line *result = find_result(v);
     if (last) qr_hex(last->chain, sizeof last->chain, hex);
     if (!v->files.steps.n && !v->files.has_result && !v->files.has_provenance)
-        verify_add(v, "chain", QR_CHECK_UNKNOWN, "none: the run has no line yet");
+        verify_add(v, "chain", QR_CHECK_UNPROVEN, "none: the run has no line yet");
     else if (v->chain.state == QR_CHAIN_MISSING && !*p->chain)
-        verify_add(v, "chain", QR_CHECK_UNKNOWN, "none: %s", v->chain.why);
+        verify_add(v, "chain", QR_CHECK_UNPROVEN, "none: %s", v->chain.why);
     else if (v->chain.state != QR_CHAIN_INTACT)
         verify_add(v, "chain", QR_CHECK_DIFFERS, "steps.jsonl: %s", v->chain.why);
     else if (result) leave_result(v, result);
@@ -161,6 +151,10 @@ void verify_chain(struct verifying *v) {
         verify_add(v, "chain", QR_CHECK_DIFFERS,
                    "the last line has state digest %s, the run's result %s", last->digest,
                    p->state_digest);
+    else if (other_number(v, "steps", last->step) || other_number(v, "epochs", last->epoch))
+        verify_add(v, "chain", QR_CHECK_DIFFERS,
+                   "steps.jsonl ends at step %llu of epoch %llu, result.json has other numbers",
+                   (unsigned long long)last->step, (unsigned long long)last->epoch);
     else
         verify_add(v, "chain", QR_CHECK_SAME, "%zu lines, steps %llu to %llu, ends with %.16s%s",
                    v->chain.n, (unsigned long long)v->chain.line[0].step,
@@ -181,33 +175,76 @@ static enum qr_code hash_file(const struct verifying *v, const char *name, char 
     return QR_OK;
 }
 
-void verify_files(struct verifying *v) {
-    const struct qr_provenance *p = &v->files.facts;
-    qr_auto(qr_buf_free) struct qr_buf wrong = {0}, names = {0};
-    if (*v->files.why) qr_buf_puts(&wrong, v->files.why);
-    for (size_t i = 0; i < p->n_files; i++) {
-        struct qr_err err;
-        char hex[65];
-        const char *name = p->files[i].name, *sep = wrong.n ? "; " : "";
-        enum qr_code code = hash_file(v, name, hex, &err);
-        bool newer = v->result_bytes && strcmp(name, "job.json") == 0; /* it has more epochs */
-        if (code != QR_OK) qr_buf_printf(&wrong, "%s%.100s: %.160s", sep, name, err.msg);
-        else if (!newer && strcmp(hex, p->files[i].value) != 0)
-            qr_buf_printf(&wrong, "%s%.100s has SHA-256 %.16s..., in the run %.16s...", sep, name,
-                          hex, p->files[i].value);
-        qr_buf_printf(&names, "%s%.100s", i ? ", " : "", name);
+static bool differs_so_far(const struct verifying *v) {
+    for (size_t i = 0; i < v->ret->n; i++)
+        if (v->ret->check[i].state == QR_CHECK_DIFFERS) return true;
+    return false;
+}
+
+/* What differs, and what cannot be checked. */
+struct findings {
+    struct qr_buf wrong, unproven;
+};
+
+/* Compares a file with its hash. Errors: those of stores that do not answer. */
+static enum qr_code check_file(const struct verifying *v, const struct qr_provenance_pair *file,
+                               struct findings *f, struct qr_err *err) {
+    enum qr_run_file_place place = qr_run_files_place(&v->files, file->name);
+    const char *sep = f->wrong.n ? "; " : "", *other = f->unproven.n ? "; " : "";
+    char hex[65];
+    if (place == QR_RUN_FILE_REFUSED) {
+        qr_buf_printf(&f->unproven,
+                      "%s%.100s is outside of the run, and not where result.json says that its "
+                      "weights are: not read",
+                      other, file->name);
+        return QR_OK;
     }
-    if (wrong.n) verify_add(v, "files", QR_CHECK_DIFFERS, "%s", qr_buf_string(&wrong));
+    bool newer = v->result_bytes && strcmp(file->name, "job.json") == 0; /* it has more epochs */
+    enum qr_code code = hash_file(v, file->name, hex, err);
+    if (verify_is_temporary(code)) return code;
+    if (verify_is_denied(code))
+        qr_buf_printf(&f->unproven, "%s%.100s: %.160s", other, file->name, err->msg);
+    else if (code != QR_OK) qr_buf_printf(&f->wrong, "%s%.100s: %.160s", sep, file->name, err->msg);
+    else if (newer) return QR_OK;
+    else if (strcmp(hex, file->value) != 0 && place == QR_RUN_FILE_INSIDE)
+        qr_buf_printf(&f->wrong, "%s%.100s has SHA-256 %.16s..., in the run %.16s...", sep,
+                      file->name, hex, file->value);
+    else if (strcmp(hex, file->value) != 0)
+        qr_buf_printf(&f->wrong, "%s%.100s has another SHA-256 than in the run", sep, file->name);
+    return QR_OK;
+}
+
+enum qr_code verify_files(struct verifying *v, struct qr_err *err) {
+    const struct qr_provenance *p = &v->files.facts;
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
+    struct findings f = {0};
+    struct qr_err why;
+    enum qr_code code = QR_OK;
+    if (*v->files.why) qr_buf_puts(&f.wrong, v->files.why);
+    for (size_t i = 0; i < p->n_files && code == QR_OK; i++) {
+        code = check_file(v, &p->files[i], &f, &why);
+        qr_buf_printf(&names, "%s%.100s", i ? ", " : "", p->files[i].name);
+    }
+    verify_listed(v, &f.wrong, &f.unproven);
+    if (f.wrong.n) verify_add(v, "files", QR_CHECK_DIFFERS, "%s", qr_buf_string(&f.wrong));
+    bool waits = code != QR_OK && !differs_so_far(v);
+    if (waits) *err = why;
+    else if (code != QR_OK)
+        qr_buf_printf(&f.unproven, "%s%.300s", f.unproven.n ? "; " : "", why.msg);
+    if (f.unproven.n) verify_add(v, "files", QR_CHECK_UNPROVEN, "%s", qr_buf_string(&f.unproven));
     else if (!p->n_files)
         verify_add(v, "files", QR_CHECK_UNKNOWN, "not checked: the run has no result yet");
-    else if (v->result_bytes)
-        verify_add(v, "files", QR_CHECK_UNKNOWN,
+    else if (v->result_bytes && !f.wrong.n)
+        verify_add(v, "files", QR_CHECK_UNPROVEN,
                    "the run went on after its result: job.json and the end of steps.jsonl are "
                    "newer; otherwise the same: %s",
                    qr_buf_string(&names));
-    else
+    else if (!f.wrong.n)
         verify_add(v, "files", QR_CHECK_SAME, "%s%s", qr_buf_string(&names),
                    v->files.has_provenance ? "" : " (no provenance.json)");
+    qr_buf_free(&f.wrong);
+    qr_buf_free(&f.unproven);
+    return waits ? code : QR_OK;
 }
 
 enum qr_code verify_signature(struct verifying *v, struct qr_err *err) {
@@ -244,61 +281,4 @@ enum qr_code verify_signature(struct verifying *v, struct qr_err *err) {
                    "%.16s...)",
                    id, key, *e.key_id ? e.key_id : "none");
     return QR_OK;
-}
-
-/* Reads the values of a weights file. False: not in the folder, or damaged. */
-static bool read_weights(struct verifying *v, const char *name, double *ret) {
-    enum qr_weights_format format;
-    if (qr_weights_format_of(name, &format, QR_IGNORED) != QR_OK) return false;
-    qr_auto(qr_free_p) char *url = qr_run_files_locate(&v->files, name);
-    return qr_workload_weights(&v->load, url, ret, QR_IGNORED) == QR_OK;
-}
-
-/* Keras' formats hold float32. */
-static bool same_weight(double a, double b, bool exact) {
-    if (qr_bits_of_double(a) == qr_bits_of_double(b)) return true;
-    return !exact && ((double)(float)a == b || a == (double)(float)b);
-}
-
-/* Names the first weight that is not the wanted one. False: all are. */
-static bool find_weight(const struct verifying *v, const double *is, const double *want, bool exact,
-                        char *ret, size_t n) {
-    const struct qr_weights_layout *l = &v->load.layout;
-    size_t at = 0;
-    for (size_t i = 0; i < l->n; i++) {
-        size_t size = qr_model_tensor(v->load.model, i)->n;
-        for (size_t k = 0; k < size; k++, at++) {
-            if (same_weight(is[at], want[at], exact)) continue;
-            snprintf(ret, n, "tensor %s, element %zu is %.17g, expected %.17g", l->entries[i].name,
-                     k, is[at], want[at]);
-            return true;
-        }
-    }
-    return false;
-}
-
-void verify_weights(struct verifying *v, const double *params) {
-    const struct qr_provenance *p = &v->files.facts;
-    size_t n = qr_model_n_params(v->load.model), n_read = 0;
-    qr_auto(qr_free_p) double *values = qr_xcalloc(n + 1, sizeof *values);
-    qr_auto(qr_free_p) double *first = qr_xcalloc(n + 1, sizeof *first);
-    char text[256];
-    for (size_t i = 0; i < p->n_files; i++) {
-        const char *name = p->files[i].name;
-        if (!read_weights(v, name, values)) continue;
-        bool exact = params && strstr(name, ".safetensors");
-        if (params && find_weight(v, values, params, exact, text, sizeof text)) {
-            verify_add(v, "weights", QR_CHECK_DIFFERS, "%.100s: %s", name, text);
-            return;
-        }
-        if (!params && n_read && find_weight(v, values, first, false, text, sizeof text)) {
-            verify_add(v, "weights", QR_CHECK_DIFFERS,
-                       "the files of weights differ: in %.100s %s as in the file before", name,
-                       text);
-            return;
-        }
-        if (!n_read++) memcpy(first, values, n * sizeof *first);
-    }
-    if (params && n_read)
-        verify_add(v, "weights", QR_CHECK_SAME, "%zu files have the recomputed weights", n_read);
 }

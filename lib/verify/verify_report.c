@@ -1,28 +1,45 @@
-/* verify/verify_report.c — the answer of a verification as code, text and JSON. Start reading at
- * qr_verification_code(). */
+/* verify/verify_report.c — the checks of a verification, and its answer as code, text and JSON.
+ * Start reading at qr_verification_code(). */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "format/json.h"
-#include "verify/verify.h"
+#include "verify/verify_impl.h"
+
+void verify_add(struct verifying *v, const char *name, enum qr_check_state state, const char *fmt,
+                ...) {
+    va_list ap;
+    struct qr_check *c = &v->ret->check[v->ret->n];
+    char raw[sizeof c->text];
+    QR_ASSERT(v->ret->n < QR_CHECKS_MAX);
+    va_start(ap, fmt);
+    vsnprintf(raw, sizeof raw, fmt, ap);
+    va_end(ap);
+    qr_printable(c->text, sizeof c->text, raw);
+    c->name = name;
+    c->state = state;
+    v->ret->n++;
+}
 
 enum qr_code qr_verification_code(const struct qr_verification *v, struct qr_err *err) {
-    static const enum qr_code codes[] = {QR_OK, QR_DIFFERS, QR_UNPROVEN};
-    enum qr_check_state worst = QR_CHECK_SAME;
     const struct qr_check *of = NULL;
     for (size_t i = 0; i < v->n; i++) {
         const struct qr_check *c = &v->check[i];
-        bool unproven = c->state == QR_CHECK_UNKNOWN &&
-                        (strcmp(c->name, "chain") == 0 || strcmp(c->name, "arithmetic") == 0);
-        if (c->state == QR_CHECK_DIFFERS && worst != QR_CHECK_DIFFERS) worst = c->state, of = c;
-        if (unproven && worst == QR_CHECK_SAME) worst = c->state, of = c;
+        if (c->state == QR_CHECK_DIFFERS && (!of || of->state != QR_CHECK_DIFFERS)) of = c;
+        if (c->state == QR_CHECK_UNPROVEN && !of) of = c;
     }
-    if (of) qr_fail(err, codes[worst], "%s %s: %s", v->run, of->name, of->text);
-    return codes[worst];
+    if (!of) return QR_OK;
+    return qr_fail(err, of->state == QR_CHECK_DIFFERS ? QR_DIFFERS : QR_UNPROVEN, "%s %s: %s",
+                   v->run, of->name, of->text);
 }
 
-static const char *const state_names[] = {
-    [QR_CHECK_SAME] = "same", [QR_CHECK_DIFFERS] = "DIFFERS", [QR_CHECK_UNKNOWN] = "not checked"};
+static const char *const state_names[] = {[QR_CHECK_SAME] = "same",
+                                          [QR_CHECK_DIFFERS] = "DIFFERS",
+                                          [QR_CHECK_UNKNOWN] = "not checked",
+                                          [QR_CHECK_UNPROVEN] = "not proved"};
 
 void qr_verification_text(const struct qr_verification *v, struct qr_buf *ret) {
     struct qr_err err;
@@ -57,7 +74,7 @@ static void put_difference(struct qr_json_writer *w, const struct qr_replay *d) 
 }
 
 void qr_verification_json(const struct qr_verification *v, struct qr_buf *ret) {
-    static const char *const names[] = {"same", "differs", "unknown"};
+    static const char *const names[] = {"same", "differs", "unknown", "unknown"};
     struct qr_err err;
     struct qr_json_writer w = qr_json_writer(ret, 2);
     enum qr_code code = qr_verification_code(v, &err);

@@ -245,7 +245,8 @@ static enum qr_code replay_stretch(struct verifying *v, const struct stretch *s,
         v->ret->difference = QR_MOVE(r);
         add_difference(v, at);
     } else if (code == QR_OK && r.ended) {
-        verify_weights(v, r.result.params);
+        verify_result(v, &r.result);
+        code = verify_weights(v, r.result.params, err);
     }
     qr_replay_fini(&r);
     qr_state_fini(&begin);

@@ -12,12 +12,18 @@ check "a run" run_to "$work/run.log" "$qring" run -n 2 --out "$run" $often
 verified() { want=$1; shift; timeout 600 "$qring" verify "$@" >"$work/out" 2>"$work/err" </dev/null; rc=$?; [ $rc = "$want" ] || { echo "exit $rc, not $want:"; cat "$work/out" "$work/err"; false; }; }
 prints() { grep -qF -- "$1" "$work/out" || { echo "no '$1' in:"; cat "$work/out"; false; }; }
 
+# Weights at a host that does not answer, for the whole time of the store's retries, while the rest is tested.
+far=$work/far
+cp -r "$run" "$far"; $python tests/it/tamper.py weights-at "$far" https://127.0.0.1:1/w.h5
+timeout 600 "$qring" verify "$far" >"$work/far.out" 2>"$work/far.err" </dev/null & far=$!; started="$started $far"
+
 check "an honest run is the same" verified 0 "$run"
 check "an honest run: the verdict" prints "same"
 check "all lines are checked" prints "150 lines, steps 1 to 100"
 check "no step differs, one thread" verified 0 "$run" --all --threads 1
 check "all steps were computed" prints "100 steps, 1 to 100: 100 computed"
 check "the weights are those of the last step" prints "2 files have the recomputed weights"
+check "the result is that of the last step" prints "result.json has the values computed"
 check "other kernels" verified 0 "$run" --steps 1..20 --isa portable
 check "one step" verified 0 "$run" --step 40
 # last_kept STEP: the step of the last checkpoint before STEP; which ones are kept depends on the time
@@ -48,7 +54,7 @@ check "weights of the same name elsewhere" trained named --weights "$work/elsewh
 check "weights of the same name elsewhere: verified" verified 0 "$work/named" --all
 echo junk >"$work/elsewhere/weights.safetensors"
 check "weights of the same name elsewhere: the change is detected" verified 6 "$work/named"
-check "weights of the same name elsewhere: the change is named" prints "/elsewhere/weights.safetensors has SHA-256"
+check "weights of the same name elsewhere: the change is named" prints "/elsewhere/weights.safetensors has another SHA-256"
 check "weights in a subfolder" trained sub --weights sub/w/weights.h5
 cp -r "$work/sub" "$work/subcopy"; echo junk >"$work/subcopy/w/weights.h5"
 check "weights in a subfolder: verified" verified 0 "$work/sub" --all
@@ -99,6 +105,9 @@ tampered data-field "data is " --all
 tampered appended "step 101 is recorded, but not computed" --all
 tampered appended "step 101 is recorded, but not computed" --step 101
 tampered appended "step 101 is recorded, but not computed" --sample 101
+tampered fewer-steps "ends at step 101 of epoch 50, result.json has other numbers"
+tampered fewer-epochs "ends at step 100 of epoch 50, result.json has other numbers"
+tampered fewer-epochs "step 99 differs" --all
 tampered second-evaluation "line 151 (the evaluation of step 100) is out of order" --all
 tampered early-evaluation "lines are missing before line 31: the evaluation of step 21 follows"
 tampered skipped "lines are missing before line 31: step 22 follows the evaluation of step 20"
@@ -107,7 +116,19 @@ check "skipped-evaluation: steps before the gap are computed" prints "1 step, 21
 tampered skipped-evaluation "not computed: the chain is broken before" --step 40
 tampered far-step "lines are missing before line 151" --all
 tampered far-step "lines are missing before line 151" --sample 3
-tampered fewer-epochs "step 99 differs" --all
+# All files agree, in weights, values and names that are not those of the last step.
+tampered result-loss "result       DIFFERS      loss is 0.0" --all
+tampered result-accuracy '"val_accuracy":0.1' --all
+tampered unlisted "the weights of result.json with sha256"
+tampered unreadable "weights.h5: cannot be read" --all
+changed 7 "$run" without-result "weights.h5 exists, but the run has no result that names it" --all
+changed 7 "$run" without-result-file "weights.safetensors exists, but" --all
+# Files outside of the run are not read, unless result.json says that its weights are there.
+changed 7 "$run" "subject /etc/hostname" "/etc/hostname is outside of the run"
+check "a file elsewhere: no hash is printed" sh -c "! grep -q SHA-256 '$work/out'"
+changed 7 "$run" "subject https://127.0.0.1:1/w.h5" "https://127.0.0.1:1/w.h5 is outside of the run"
+changed 6 "$run" "weights-at /etc/hostname.h5" "/etc/hostname.h5: "
+changed 6 "$run" "weights-at $work/elsewhere/w2.h5" "elsewhere/w2.h5 has another SHA-256"
 # An explicit flag that fails is an error.
 check "unknown kernels" verified 2 "$run" --isa bogus
 check "missing data, given by --data" verified 2 "$run" --data "$work/none.csv"
@@ -178,6 +199,7 @@ for n, path in enumerate(sys.argv[1:]):
 END
 echo '{"name":"csv","data":{"source":"csv","url":"'"$work"'/train.csv"},"model":[{"layer":"dense","units":4,"activation":"relu"},{"layer":"dense","units":1,"activation":"sigmoid"}],"train":{"loss":"binary_crossentropy","epochs":4,"batch_size":10,"optimizer":{"name":"adam"}}}' >"$work/csv.json"
 check "a run with a file" run_to "$work/csv.log" "$qring" run "$work/csv.json" --out "$work/csv" --logdir=
+changed 6 "$work/csv" input-names 'the names of the inputs are ["b","a"], expected ["a","b"]' --all
 mv "$work/train.csv" "$work/moved.csv"
 check "missing data: the rest is checked" verified 0 "$work/csv"
 check "missing data: the message" prints "not checked: "
@@ -208,8 +230,8 @@ setsid nice -n 19 "$qring" run "$work/long.json" -n 2 --out "$on" $often >>"$wor
 tries=0; while [ "$(wc -l <"$on/steps.jsonl")" -lt 100 ] && [ $tries -lt 1500 ]; do tries=$((tries + 1)); sleep 0.02; done
 kill -9 -$r 2>/dev/null; wait $r 2>/dev/null
 check "after its result: not proved" verified 7 "$on"
-check "after its result: the message" prints "chain        not checked  the run went on after its result: that is of step 6, steps.jsonl ends at step "
-check "after its result: the files" prints "files        not checked  the run went on after its result: "
+check "after its result: the message" prints "chain        not proved   the run went on after its result: that is of step 6, steps.jsonl ends at step "
+check "after its result: the files" prints "files        not proved   the run went on after its result: "
 check "after its result: the steps are the same" verified 7 "$on" --all
 check "after its result: all steps are computed" prints "steps        same"
 rm -rf "$copy"; cp -r "$on" "$copy"
@@ -223,7 +245,7 @@ check "after its result: the run ends with 0" run_to "$work/on.log" "$qring" run
 check "after its result: the next result is the same" verified 0 "$on"
 rm "$copy/result.json" "$copy/provenance.json"; : >"$copy/steps.jsonl"
 check "no line yet: not proved" verified 7 "$copy"
-check "no line yet: the message" prints "chain        not checked  none: the run has no line yet"
+check "no line yet: the message" prints "chain        not proved   none: the run has no line yet"
 check "no line yet: no step" verified 7 "$copy" --all
 rm -rf "$copy"; cp -r "$on" "$copy"; : >"$copy/steps.jsonl"
 check "all lines deleted: detected" verified 6 "$copy"
@@ -244,4 +266,8 @@ before=$(find "$killed" | sort | cksum)
 check "a read-only folder" verified 0 "$killed" --step 3990
 check "a read-only folder: no file was written" test "$(find "$killed" | sort | cksum)" = "$before"
 chmod -R u+w "$killed"
+
+wait "$far"; rc=$?
+check "weights at a host that does not answer: a temporary failure, not $rc" test $rc = 138
+check "weights at a host that does not answer: the error" holds "$work/far.err" "https://127.0.0.1:1/w.h5: download: no success"
 end

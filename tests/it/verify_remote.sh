@@ -61,4 +61,13 @@ export SSL_CERT_FILE="$work/ca.pem"
 check_run "https://localhost:$(cat "$work/web.port")/run"
 verified 0 "https://localhost:$(cat "$work/web.port")/run"
 check "https: the checkpoint in LATEST" prints "checkpoints  same         1, the last of step 100"
+# weights_at CODE URL: a local run whose weights are at this URL
+weights_at() {
+    rm -rf "$work/copy"; cp -r "$run" "$work/copy"
+    check "weights at $2" $python tests/it/tamper.py weights-at "$work/copy" "$2"
+    check "weights at $2: exit $1" verified "$1" "$work/copy"
+}
+weights_at 0 "https://localhost:$(cat "$work/web.port")/run/weights.h5"
+weights_at 7 "https://localhost:$(cat "$work/web.port")/403,403/run/weights.h5"
+check "denied weights: the message" prints "files        not proved"
 end

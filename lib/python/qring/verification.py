@@ -24,10 +24,10 @@ class Check:
     Attributes
     ----------
     name : str
-        "job", "data", "chain", "files", "signature", "checkpoints", "steps", "weights",
-        "arithmetic".
+        "job", "data", "chain", "files", "signature", "checkpoints", "steps", "result",
+        "weights", "arithmetic".
     result : str
-        "same", "differs", or "unknown": not checked.
+        "same", "differs", or "unknown": not checked, or not proved.
     text : str
         What was compared, or the difference.
     """
@@ -79,8 +79,8 @@ class Verification:
     ----------
     run : str
     verdict : str
-        "same", "differs", or "unproven": the run has no chain or another arithmetic, or goes on
-        after its result.
+        "same", "differs", or "unproven": the run has no chain, another arithmetic, or files
+        or weights that cannot be checked, or it goes on after its result.
     checks : tuple of Check
     steps : int
         Number of steps that were computed.
