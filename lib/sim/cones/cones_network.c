@@ -7,8 +7,8 @@
 #include "circuit/channel.h"
 #include "sim/cones/cones_impl.h"
 
-/* Numbers below this bound for both probes are structural zeros: rounding leaves 1e-15 in fused gates
- * of a hundred gates. */
+/* Numbers below this bound for both probes are structural zeros: rounding leaves 1e-15 in a fused
+ * gate of a hundred gates. */
 #define STRUCTURAL_ZERO 1e-13
 static bool is_structural_zero(double x) { return fabs(x) < STRUCTURAL_ZERO; } /* NaN: no */
 
@@ -55,8 +55,8 @@ static void probe_channel(struct cone_shapes *s, size_t channel) {
     }
 }
 
-/* Parameters with arguments from 0.1 on, whatever their factors: a product of several sines of small
- * arguments would be taken for a structural zero. */
+/* Parameters with arguments from 0.1 on, whatever their factors: a product of several sines of
+ * small arguments would be taken for a structural zero. */
 static void set_probe(const struct qr_sim_plan *p, int probe, double *ret_theta) {
     static const double golden = 0.6180339887498949, root = 0.4142135623730951;
     double *least = qr_xcalloc(p->n_params + 1, sizeof *least); /* of a parameter's factors */
