@@ -79,20 +79,29 @@ static const char *kind_of(const struct qr_chain_line *l) {
     return l->eval ? "the evaluation of step" : "step";
 }
 
-/* Says what is wrong with the place of line i, if it is: steps ascend by one from 1, and the
- * evaluation of a step follows the step. */
+static uint64_t position_before(const struct qr_chain *c, size_t i) {
+    return i ? qr_chain_position(&c->line[i - 1]) : 1;
+}
+
+/* Steps ascend by one from 1, and the evaluation of a step follows the step. */
+static bool is_in_place(const struct qr_chain *c, size_t i) {
+    uint64_t is = qr_chain_position(&c->line[i]), was = position_before(c, i);
+    return is > was && is <= was + (was % 2 ? 1 : 2);
+}
+
+/* Says what is wrong with the place of line i, if it is. */
 static bool explain_order(struct qr_chain *c, size_t i) {
     const struct qr_chain_line *l = &c->line[i], *last = i ? l - 1 : NULL;
-    uint64_t is = qr_chain_position(l), was = last ? qr_chain_position(last) : 1;
     unsigned long long step = (unsigned long long)l->step,
                        before = last ? (unsigned long long)last->step : 0;
-    if (is <= was)
+    if (is_in_place(c, i)) return false;
+    if (qr_chain_position(l) <= position_before(c, i))
         broken(c, "line %zu (%s %llu) is out of order: it follows %s %llu", i + 1, kind_of(l), step,
                kind_of(last), before);
-    else if (is > was + 2 || (was % 2 && is > was + 1))
+    else
         broken(c, "lines are missing before line %zu: %s %llu follows %s %llu", i + 1, kind_of(l),
                step, last ? kind_of(last) : "step", before);
-    return c->state == QR_CHAIN_BROKEN;
+    return true;
 }
 
 /* Says whether an evaluation is missing before line i, or line i is one too many: after the first
@@ -139,15 +148,16 @@ static void explain(struct qr_chain *c, size_t i, const uint8_t *before) {
 
 static void check_lines(struct qr_chain *c, const uint8_t *first) {
     const uint8_t *before = first;
-    for (c->n_intact = 0; c->n_intact < c->n; c->n_intact++) {
-        size_t i = c->n_intact;
+    size_t i = 0;
+    for (; i < c->n; i++) {
         const struct qr_chain_line *l = &c->line[i];
         if (before && !follows(l, before)) explain(c, i, before);
         else if (!explain_order(c, i)) explain_evaluation(c, i);
-        if (c->state == QR_CHAIN_BROKEN) return;
+        if (c->state == QR_CHAIN_BROKEN) break;
         if (l->eval && !c->first_evaluation) c->first_evaluation = l->step;
         before = l->chain;
     }
+    c->n_in_place = i + (i < c->n && is_in_place(c, i));
 }
 
 void qr_chain_check(struct qr_bytes file, const uint8_t *first, struct qr_chain *ret) {

@@ -26,8 +26,10 @@ enum qr_chain_state {
     QR_CHAIN_MISSING, /* the lines have none: of a run that began before lines had a chain */
 };
 struct qr_chain {
-    size_t n;        /* lines before the first malformed one */
-    size_t n_intact; /* of these, lines before the first that does not follow */
+    size_t n; /* lines before the first malformed one */
+    /* Of these, lines before the first that does not follow, and that one if its step is the next
+     * one: it may have been changed. */
+    size_t n_in_place;
     struct qr_chain_line *line;
     uint64_t first_evaluation; /* step; 0: none */
     enum qr_chain_state state;

@@ -45,7 +45,7 @@ static void name_key(struct qr_bytes recorded, struct qr_bytes computed, struct 
 
 static uint64_t next_position(const struct replay *r) {
     const struct qr_chain *c = r->opt->recorded;
-    return r->next < c->n_intact ? qr_chain_position(&c->line[r->next]) : UINT64_MAX;
+    return r->next < c->n_in_place ? qr_chain_position(&c->line[r->next]) : UINT64_MAX;
 }
 
 /* The next recorded line was not computed, although it is before this position. */

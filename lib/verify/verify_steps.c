@@ -200,13 +200,14 @@ struct stretch {
     uint64_t last;                    /* step */
 };
 
-static const struct qr_chain_line *last_intact(const struct verifying *v) {
-    return v->chain.n_intact ? &v->chain.line[v->chain.n_intact - 1] : NULL;
+/* The last line to compute; NULL: none. */
+static const struct qr_chain_line *last_in_place(const struct verifying *v) {
+    return v->chain.n_in_place ? &v->chain.line[v->chain.n_in_place - 1] : NULL;
 }
 
 static enum qr_code replay_stretch(struct verifying *v, const struct stretch *s,
                                    struct qr_pool *pool, struct qr_err *err) {
-    const struct qr_chain_line *end = last_intact(v);
+    const struct qr_chain_line *end = last_in_place(v);
     bool complete = s->last == end->step && v->chain.state == QR_CHAIN_INTACT;
     bool ended = !v->result_bytes && (v->files.has_result || v->files.has_provenance);
     bool evaluated = qr_chain_find(&v->chain, s->last, true) != NULL;
@@ -266,7 +267,7 @@ static enum qr_code replay_steps(struct verifying *v, const struct steps *steps,
 enum qr_code verify_steps(struct verifying *v, struct qr_err *err) {
     struct steps steps = {0};
     v->ret->seed = v->opt->seed;
-    const struct qr_chain_line *last = last_intact(v);
+    const struct qr_chain_line *last = last_in_place(v);
     bool broken = v->chain.state == QR_CHAIN_BROKEN;
     if (!v->same_job || !last || (broken && v->opt->first > last->step)) {
         verify_add(v, "steps", QR_CHECK_UNKNOWN, "not computed: %s",

@@ -16,13 +16,13 @@ static void check_steps(struct qr_bytes file) {
     qr_chain_begin("", "", "", first);
     qr_chain_check(file, first, &c);
     QR_ASSERT((c.state == QR_CHAIN_INTACT) == !*c.why);
-    QR_ASSERT(c.state != QR_CHAIN_INTACT || (c.n > 0 && c.n_intact == c.n));
+    QR_ASSERT(c.state != QR_CHAIN_INTACT || (c.n > 0 && c.n_in_place == c.n));
     for (size_t i = 0; i < c.n; i++) {
         QR_ASSERT(c.line[i].text.p >= file.p &&
                   c.line[i].text.p + c.line[i].text.n < file.p + file.n);
         const struct qr_chain_line *l = qr_chain_find(&c, c.line[i].step, c.line[i].eval);
         QR_ASSERT(c.state != QR_CHAIN_INTACT || l == &c.line[i]);
-        QR_ASSERT(i >= c.n_intact || c.line[i].step <= i + 1);
+        QR_ASSERT(i >= c.n_in_place || c.line[i].step <= i + 1);
     }
     qr_chain_fini(&c);
 }

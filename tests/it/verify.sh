@@ -82,6 +82,7 @@ changed() {
     check "$kind $*: named: $words" prints "$words"
 }
 tampered loss "line 31 (step 21) was changed"
+tampered loss "step 21 differs" --step 21
 tampered digest "line 31 (step 21) was changed"
 tampered chain "line 31 (step 21) and its chain were changed"
 tampered deleted "lines are missing before line 31: step 22 follows the evaluation of step 20"

@@ -99,7 +99,7 @@ static void test_lines(void) {
 static void test_forged_order(void) {
     static const struct {
         const char *why;
-        size_t n_intact, n;
+        size_t n_in_place, n;
         uint64_t at[8];
     } cases[] = {
         {"", 3, 3, {10, 20, 30}},
@@ -113,8 +113,8 @@ static void test_forged_order(void) {
         {"line 3 (step 2) is out of order: it follows step 2", 2, 3, {10, 20, 20}},
         {"line 3 (step 1) is out of order", 2, 3, {10, 20, 10}},
         {"line 4 (the evaluation of step 2) is out of order", 3, 4, {10, 20, 21, 21}},
-        {"the evaluation of step 4 is missing before line 6", 5, 6, {10, 20, 21, 30, 40, 50}},
-        {"line 5 (the evaluation of step 3) is out of order", 4, 5, {10, 20, 21, 30, 31}},
+        {"the evaluation of step 4 is missing before line 6", 6, 6, {10, 20, 21, 30, 40, 50}},
+        {"line 5 (the evaluation of step 3) is out of order", 5, 5, {10, 20, 21, 30, 31}},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         qr_auto(qr_buf_free) struct qr_buf file = {0};
@@ -125,7 +125,7 @@ static void test_forged_order(void) {
             put_line(chain, cases[i].at[k] / 10, 1, cases[i].at[k] % 10, k, &file);
         check_why(&file, cases[i].why);
         qr_chain_check(qr_buf_view(&file), first, &c);
-        CHECK(c.n_intact == cases[i].n_intact, "%zu: %zu intact", i, c.n_intact);
+        CHECK(c.n_in_place == cases[i].n_in_place, "%zu: %zu in place", i, c.n_in_place);
         qr_chain_fini(&c);
     }
 }
