@@ -551,7 +551,6 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
                               struct qr_err *err) {
     qr_auto(qr_free_p) char *safetensors = qr_path_join(o->dir, "weights.safetensors"),
                             *path = qr_path_join(o->dir, "result.json");
-    const struct qr_early_stopping *stopping = &w->job->train.early_stopping;
     char sha256[65] = "", safetensors_sha256[65] = "", data_hash[65];
     qr_auto(qr_buf_free) struct qr_buf text = {0};
     o->wrote = true;
@@ -560,37 +559,15 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
         return qr_wrap(err, "cannot write the trained weights");
     qr_auto(qr_free_p) char *location = outputs_weights_location(o);
     const struct result_cost cost = {&o->price, r->pod_ms};
-    struct qr_result result = {
-        .job = w->job->name,
-        .job_hash = canonical->hex,
-        .steps = r->steps,
-        .epochs = r->epochs,
-        .monitor = stopping->on ? stopping->monitor : NULL,
-        .best_epoch = r->best_epoch,
-        .best = r->best,
-        .restored = r->restored,
-        .loss = r->loss,
-        .has_val_loss = r->has_val,
-        .val_loss = r->val_loss,
-        .metrics = r->metrics,
-        .n_metrics = r->n_metrics,
-        .n_classes = r->confusion.n,
-        .confusion = r->confusion.training,
-        .val_confusion = r->confusion.validation,
-        .state_digest = r->state_digest,
-        .data_hash = data_hash,
-        .arithmetic = qr_contract_name(w->job->precision),
-        .program = QR_VERSION,
-        .chain = r->chain,
-        .weights_url = location,
-        .weights_sha256 = sha256,
-        .safetensors_sha256 = safetensors_sha256,
-        .workers = n_workers,
-        .seconds = seconds,
-        .cost = put_cost,
-        .cost_ctx = &cost,
-    };
-    qr_hex(w->data.digest, sizeof w->data.digest, data_hash);
+    struct qr_result result = qr_train_result_record(r, w, canonical, data_hash);
+    result.program = QR_VERSION;
+    result.weights_url = location;
+    result.weights_sha256 = sha256;
+    result.safetensors_sha256 = safetensors_sha256;
+    result.workers = n_workers;
+    result.seconds = seconds;
+    result.cost = put_cost;
+    result.cost_ctx = &cost;
     qr_result_json(&result, &text);
     QR_TRY(qr_job_file_write(o->dir, w->job, o->epochs, err));
     QR_TRY(qr_outputs_flush(o, err));

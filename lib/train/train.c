@@ -310,6 +310,36 @@ void qr_train_result_fini(struct qr_train_result *r) {
     *r = (struct qr_train_result){0};
 }
 
+struct qr_result qr_train_result_record(const struct qr_train_result *r,
+                                        const struct qr_workload *w,
+                                        const struct qr_job_canonical *canonical,
+                                        char ret_data_hash[65]) {
+    const struct qr_early_stopping *stopping = &w->job->train.early_stopping;
+    qr_hex(w->data.digest, sizeof w->data.digest, ret_data_hash);
+    return (struct qr_result){
+        .job = w->job->name,
+        .job_hash = canonical->hex,
+        .steps = r->steps,
+        .epochs = r->epochs,
+        .monitor = stopping->on ? stopping->monitor : NULL,
+        .best_epoch = r->best_epoch,
+        .best = r->best,
+        .restored = r->restored,
+        .loss = r->loss,
+        .has_val_loss = r->has_val,
+        .val_loss = r->val_loss,
+        .metrics = r->metrics,
+        .n_metrics = r->n_metrics,
+        .n_classes = r->confusion.n,
+        .confusion = r->confusion.training,
+        .val_confusion = r->confusion.validation,
+        .state_digest = r->state_digest,
+        .data_hash = ret_data_hash,
+        .arithmetic = qr_contract_name(w->job->precision),
+        .chain = r->chain,
+    };
+}
+
 /* The state with the numbers of the result: the best epoch's where its weights are written, else
  * the last one, with what the closing reduction has evaluated. */
 static struct qr_state result_state(struct train_run *r, const struct qr_step_work *w) {

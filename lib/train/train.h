@@ -14,6 +14,7 @@
 #include "group/group.h"
 #include "job/canonical.h"
 #include "job/job.h"
+#include "job/workload.h"
 #include "record/result.h"
 #include "train/confusion.h"
 #include "train/state.h"
@@ -80,6 +81,14 @@ struct qr_train_result {
     bool ended_by_peers;
 };
 void qr_train_result_fini(struct qr_train_result *r);
+/* Returns what result.json says that follows from the steps; the rest is 0. Borrows its arguments.
+ *
+ * Args:     ret_data_hash   the hash of the workload's data as hex; the result refers to it
+ */
+struct qr_result qr_train_result_record(const struct qr_train_result *r,
+                                        const struct qr_workload *w,
+                                        const struct qr_job_canonical *canonical,
+                                        char ret_data_hash[65]);
 struct qr_train_options {
     const struct qr_job *job;
     const struct qr_job_canonical *canonical;

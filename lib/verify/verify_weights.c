@@ -137,32 +137,9 @@ enum qr_code verify_weights(struct verifying *v, const double *params, struct qr
 /* What result.json says that follows from the steps. */
 static enum qr_code expected_result(const struct verifying *v, const struct qr_train_result *r,
                                     struct qr_json **ret, struct qr_err *err) {
-    const struct qr_early_stopping *stopping = &v->job->train.early_stopping;
-    qr_auto(qr_buf_free) struct qr_buf text = {0};
     char data_hash[65];
-    qr_hex(v->load.data.digest, sizeof v->load.data.digest, data_hash);
-    const struct qr_result result = {
-        .job = v->job->name,
-        .job_hash = v->canonical.hex,
-        .steps = r->steps,
-        .epochs = r->epochs,
-        .monitor = stopping->on ? stopping->monitor : NULL,
-        .best_epoch = r->best_epoch,
-        .best = r->best,
-        .restored = r->restored,
-        .loss = r->loss,
-        .has_val_loss = r->has_val,
-        .val_loss = r->val_loss,
-        .metrics = r->metrics,
-        .n_metrics = r->n_metrics,
-        .n_classes = r->confusion.n,
-        .confusion = r->confusion.training,
-        .val_confusion = r->confusion.validation,
-        .state_digest = r->state_digest,
-        .data_hash = data_hash,
-        .arithmetic = qr_contract_name(v->job->precision),
-        .chain = r->chain,
-    };
+    const struct qr_result result = qr_train_result_record(r, &v->load, &v->canonical, data_hash);
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     qr_result_json(&result, &text);
     return qr_json_parse(qr_buf_view(&text), "result.json", ret, err);
 }
