@@ -329,7 +329,7 @@ $(B)/deep/%.found: %.c tests/lint/deep $(B)/.flags | $(gen_c) $(gen_h)
 $(B)/gen/%.pb-c.c: proto/%.proto
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  PROTO $<")
-	$(Q)protoc-c --proto_path=proto --c_out=$(B)/gen $<
+	$(Q)protoc --proto_path=proto --c_out=$(B)/gen $<
 $(B)/gen/%.pb-c.o: $(B)/gen/%.pb-c.c $(B)/.flags
 	$(Q)$(CC) $(pre) $(gen) -w $(harden) -c $< -o $@
 $(B)/gen/version.h: lib/VERSION

@@ -79,7 +79,7 @@ void qr_buf_printf(struct qr_buf *buf, const char *fmt, ...) {
 }
 
 void qr_buf_put_doubles(struct qr_buf *buf, const double *v, size_t n) {
-    uint8_t *at = qr_buf_grow(buf, n > SIZE_MAX / 8 ? SIZE_MAX : 8 * n);
+    uint8_t *at = qr_buf_grow(buf, n > PTRDIFF_MAX / 8 ? PTRDIFF_MAX : 8 * n);
     for (size_t i = 0; at && i < n; i++) qr_set_u64le(at + 8 * i, qr_bits_of_double(v[i]));
 }
 

@@ -356,7 +356,7 @@ struct qr_circuit *noisy_random_circuit(uint64_t seed, unsigned n_qubits, unsign
             for (unsigned k = 0; k < channel.info->n_args; k++) {
                 bool time = strcmp(channel.info->names[0], "ThermalRelaxation") == 0 && k < 3;
                 double v = time ? uniform(&s, 1, 2) : uniform(&s, 0.01, 0.9 / channel.info->n_args);
-                char name[24];
+                char name[32];
                 snprintf(name, sizeof name, "s%zu_%u", left, k);
                 channel.args[k] = trains ? (struct qr_gate_arg){QR_ARG_PARAMETER, time ? 2 : 1,
                                                                 qr_circuit_param(c, name)}
