@@ -36,13 +36,18 @@ static double between(double low, double high) {
     return u;
 }
 
+/* Factors of parameters p0 to p7, which are as much larger, so that angles are of order 1. */
+static const double units[] = {1, 1, 1, 1, 1, 1e-3, 1e-6, 1e-11};
+
 /* A parameter, a column or a number; a gate's other argument may be of another kind. */
 static struct qr_gate_arg argument(struct qr_circuit *c, unsigned what) {
+    unsigned k = below(COUNT(units));
     char name[16];
-    snprintf(name, sizeof name, "p%u", below(8));
+    snprintf(name, sizeof name, "p%u", k);
     if (below(4) == 0) what = below(6);
     if (what < 3)
-        return (struct qr_gate_arg){QR_ARG_PARAMETER, between(0.2, 1), qr_circuit_param(c, name)};
+        return (struct qr_gate_arg){QR_ARG_PARAMETER, units[k] * between(0.2, 1),
+                                    qr_circuit_param(c, name)};
     if (what == 3) return (struct qr_gate_arg){QR_ARG_DATA, between(0.5, 1), below(c->n_columns)};
     return (struct qr_gate_arg){QR_ARG_CONSTANT, what == 4 ? 1 : between(-1, 1), 0};
 }
@@ -99,6 +104,7 @@ static struct problem random_problem(uint64_t seed) {
     }
     problem_alloc(&p, n);
     ref_random_numbers(seed + 1, p.c->n_params, -1, 1, p.theta);
+    for (unsigned k = 0; k < p.c->n_params; k++) p.theta[k] /= units[p.c->param_names[k][1] - '0'];
     ref_random_numbers(seed + 2, p.n_samples * n, -1, 1, p.x);
     ref_random_numbers(seed + 3, p.n_samples * p.n_obs, -1, 1, p.direction);
     ref_random_numbers(seed + 4, p.n_samples, -2, 2, p.scale);
