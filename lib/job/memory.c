@@ -21,12 +21,12 @@ enum {
     /* while the data is read: neither threads nor HDF5 yet */
     READS_KIB = DEBIAN_13 ? 17800 : 16150,
     /* code and data of the program and its 20 libraries, as far as they are in use; without gRPC */
-    ALONE_KIB = DEBIAN_13 ? 20700 : 18500,
+    ALONE_KIB = DEBIAN_13 ? 20000 : 18500,
     THREAD_KIB = 50, /* a thread of the pool: stack, arena */
     /* gRPC in use: its pages, threads, a server and a channel */
-    RING_KIB = DEBIAN_13 ? 5550 : 4600,
+    RING_KIB = DEBIAN_13 ? 4800 : 4600,
     PEER_KIB = 150,                         /* each further channel, its buffers */
-    RING_TLS_KIB = DEBIAN_13 ? 4300 : 2900, /* OpenSSL between workers */
+    RING_TLS_KIB = DEBIAN_13 ? 4800 : 2900, /* OpenSSL between workers */
     PEER_TLS_KIB = 350,
     /* a weights file read or written: pages of the library, one chunk each */
     HDF5_KIB = 3750,
