@@ -237,7 +237,10 @@ static enum qr_code curl_error(CURLcode rc, const char *url, const struct receiv
         return qr_fail(err, QR_UNAUTHENTICATED,
                        "%.200s: the certificate cannot be verified (%s); install CA certificates",
                        host, curl_easy_strerror(rc));
-    case CURLE_OUT_OF_MEMORY: /* also for headers above the limits of libcurl */
+#if LIBCURL_VERSION_NUM >= 0x080600
+    case CURLE_TOO_LARGE: /* headers above the limits of libcurl */
+#endif
+    case CURLE_OUT_OF_MEMORY: /* the same before 8.6.0 */
         if (!in->header_bytes || in->headers_ended) break;
         return qr_fail(err, QR_UNAVAILABLE,
                        "%.200s: the headers of the reply are too long, or memory is exhausted",
