@@ -140,7 +140,6 @@ static bool stdout_is_closed(void) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     struct qr_err err;
-    signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit becomes a write error */
     if (qr_watchdog_install(&err) != QR_OK) return qr_exit_report(err.code, &err);
     if (!name) {
         print_help(stderr);

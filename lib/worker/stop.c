@@ -124,8 +124,6 @@ enum qr_code qr_stop_start(struct qr_err *err) {
     pthread_t thread;
     sigaddset(&set, qr_watchdog_signal());
     signal(SIGPIPE, SIG_IGN); /* the reader of the progress lines may have exited */
-    /* Exceeding a file size limit becomes a write error, like a full disk. */
-    signal(SIGXFSZ, SIG_IGN);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     qr_awake_pulse();
     int sys = pthread_create(&thread, NULL, signal_thread, NULL);

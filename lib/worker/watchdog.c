@@ -138,6 +138,7 @@ static void install_handler(int number, void (*handler)(int), int flags) {
 
 static void install_handlers(void) {
     install_handler(SIGALRM, on_watchdog_tick, SA_RESTART);
+    install_handler(SIGXFSZ, SIG_IGN, 0);
     install_new_handler();
     if (SLOW) return;
     /* The main thread's stack may be exhausted. */

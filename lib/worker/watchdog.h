@@ -22,7 +22,8 @@
 /* Minimum stack of a thread of this program or of a library. */
 #define QR_WATCHDOG_STACK_BYTES (INT64_C(1) << 20)
 
-/* Installs the signal handlers, and raises a soft stack limit (ulimit -s) that is too small.
+/* Installs the signal handlers, ignores SIGXFSZ, so that exceeding a limit on file sizes is a write
+ * error like a full disk, and raises a soft stack limit (ulimit -s) that is too small.
  *
  * Errors:   UNAVAILABLE: the hard limit is too small (the message has both numbers)
  */
