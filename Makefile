@@ -77,7 +77,7 @@ besides  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/peers/gradient.c))
 counted  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/instructions.c))
 fuzzers  := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 replays  := $(fuzzers:%=%.replay)
-its      := $(sort $(wildcard tests/it/*.sh))
+its      := $(sort $(wildcard tests/it/*.sh)) tests/it/random_jobs.py
 faults   := $(sort $(wildcard tests/faults/rows_*.py)) tests/faults/covered
 proxy    := $(patsubst %.c,$(B)/%,$(wildcard tests/faults/proxy.c))
 others   := $(addprefix $(B)/tests/upgrade/,next later bits)
@@ -199,10 +199,11 @@ sims     := $(patsubst %,$(B)/tests/cluster_sim/test_sim_%,group dns whole setti
 cluster-sim: $(sims)
 	$(Q)for t in $(sims); do SEEDS=$(or $(SEEDS),10000) $$t || exit 1; done
 
-## make matrix       compare digests over all numbers of workers, threads, kernels and schedules
+## make matrix       digests for all numbers of workers, threads, kernels and schedules; the same bits of JOBS=500 random jobs (SEED=n)
 matrix: $(progs)
 	$(Q)tests/it/bits.sh full
 	$(Q)tests/it/digests.sh full
+	$(Q)JOBS=$(or $(JOBS),500) tests/it/random_jobs.py
 
 ## make soak         random faults on one to six workers for MINUTES=10: same digest, no growth in memory or descriptors
 soak: $(progs)
