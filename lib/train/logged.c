@@ -89,29 +89,14 @@ double qr_logged_epoch(const struct qr_job *job, const struct qr_model *m, const
     return logged_value(&job->train.logged[v->at], named);
 }
 
-/* Finds a value in the line of the last step, if that is among the last lines. */
-static bool find_step_value(const struct qr_model *m, const struct qr_state *s,
-                            const struct qr_lines *lines, size_t i, double *ret) {
-    for (size_t k = lines->n; k-- > 0;) {
-        const struct qr_step_values *line = &lines->line[k];
-        if (line->eval || line->step != s->step) continue;
-        *ret = line->value[qr_model_n_values(m) + i];
-        return true;
-    }
-    return false;
-}
-
 size_t qr_logged_last(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
-                      const struct qr_lines *lines, uint64_t n_validation,
-                      struct qr_named_value *ret) {
+                      uint64_t n_validation, struct qr_named_value *ret) {
     size_t n = 0;
     for (size_t i = 0; i < job->train.n_logged; i++) {
         const struct qr_logged *l = &job->train.logged[i];
         const struct qr_epoch_value v = {.evaluation = l->evaluation, .logged = true, .at = i};
-        ret[n].name = l->name;
-        if (l->gradient) n += find_step_value(m, s, lines, i, &ret[n].value);
-        else if (n_validation || !l->evaluation)
-            ret[n++].value = qr_logged_epoch(job, m, s, &v, n_validation);
+        if (l->gradient || (l->evaluation && !n_validation)) continue;
+        ret[n++] = (struct qr_named_value){l->name, qr_logged_epoch(job, m, s, &v, n_validation)};
     }
     return n;
 }

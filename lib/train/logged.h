@@ -43,16 +43,14 @@ void qr_logged_line(const struct qr_job *job, const struct qr_model *m,
  */
 double qr_logged_epoch(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
                        const struct qr_epoch_value *v, uint64_t n_validation);
-/* Returns the logged values of the last epoch, for the result of a run that ends in state s.
- *
- * gradient_norm is that of the last step, which the last lines contain unless this process started
- * from this very state; such a value is then left out.
+/* Returns the logged values of the last epoch, for the result of a run that ends in state s. Values
+ * with gradient_norm are left out: a state does not keep the gradient, and a result does not depend
+ * on the process that writes it.
  *
  * Returns:  number of values in ret
  */
 size_t qr_logged_last(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
-                      const struct qr_lines *lines, uint64_t n_validation,
-                      struct qr_named_value *ret);
+                      uint64_t n_validation, struct qr_named_value *ret);
 /* Registers the names of all values except the losses for /metrics, and publishes those of a
  * line. */
 void qr_logged_register(const struct qr_job *job, const struct qr_model *m);

@@ -356,11 +356,9 @@ static struct qr_state result_state(struct train_run *r, const struct qr_step_wo
     return s;
 }
 
-/* Loss and metrics as qring evaluate gives them for the same weights, and the logged values. The
- * best epoch's last step may be long ago: its gradient norm is left out. */
+/* Loss and metrics as qring evaluate gives them for the same weights, and the logged values. */
 static void fill_values(const struct train_run *r, const struct qr_state *of,
                         struct qr_train_result *ret) {
-    static const struct qr_lines none;
     const struct qr_model *m = r->opt->model;
     ret->loss = qr_model_running_mean(m, 0, of->sums, of->sums[of->n_sums]);
     ret->val_loss = r->has_val ? of->validation[0] : 0;
@@ -370,8 +368,7 @@ static void fill_values(const struct train_run *r, const struct qr_state *of,
                 v ? r->val_values[i].name : r->values[i].name,
                 v ? of->validation[i]
                   : qr_model_running_mean(m, i, of->sums, of->sums[of->n_sums])};
-    ret->n_logged = qr_logged_last(r->job, m, of, ret->restored ? &none : &r->lines,
-                                   n_validation(r), ret->metrics + ret->n_metrics);
+    ret->n_logged = qr_logged_last(r->job, m, of, n_validation(r), ret->metrics + ret->n_metrics);
     ret->n_metrics += ret->n_logged;
     ret->confusion = qr_confusion_of(m, of, r->has_val);
 }

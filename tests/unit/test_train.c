@@ -250,11 +250,11 @@ static void test_logged(void) {
     CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
     CHECK(seen.steps == 12 && seen.evals == 3);
     /* The result has the last values, after the metrics. */
-    CHECK(r.n_metrics == 7, "%zu", r.n_metrics);
+    CHECK(r.n_metrics == 6, "%zu", r.n_metrics);
     for (size_t i = 2; i < r.n_metrics; i++) {
         if (strcmp(r.metrics[i].name, "gap") == 0)
             CHECK(r.metrics[i].value == seen.gap && seen.gap == r.val_loss - r.loss);
-        if (strcmp(r.metrics[i].name, "speed") == 0) CHECK(r.metrics[i].value == seen.speed);
+        CHECK(strcmp(r.metrics[i].name, "speed") != 0, "a value of one step");
     }
     /* So has /metrics. */
     char name[QR_VALUE_NAME_BYTES];
