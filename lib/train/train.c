@@ -1,4 +1,5 @@
 /* train/train.c — the step loop. Start reading at qr_train_run() and one_reduction(). */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,9 +146,26 @@ static void check_early_stopping(struct train_run *r) {
     qr_state_monitor(&r->spare, e, value);
 }
 
+/* Of a step, at the same numbers on every member. */
+static enum qr_code check_numbers(const struct qr_state *s, double loss, struct qr_err *err) {
+    unsigned long long step = s->step;
+    bool finite = true;
+    for (size_t i = 0; i < s->n_params; i++) finite &= (bool)isfinite(s->weights[i]);
+    if (!(fabs(loss) < 0x1p40))
+        return qr_fail(err, QR_OUT_OF_RANGE,
+                       "step %llu: the loss with the penalties reaches 2^40; lower learning_rate, "
+                       "l1 or l2",
+                       step);
+    if (!finite)
+        return qr_fail(err, QR_OUT_OF_RANGE,
+                       "step %llu: a new weight is not finite; lower learning_rate", step);
+    return QR_OK;
+}
+
 /* Computes the next state into the spare, with its digest and its line. */
-static void update_spare(struct train_run *r, const struct qr_step_work *w, uint8_t digest[16],
-                         struct qr_step_values *line) {
+static enum qr_code update_spare(struct train_run *r, const struct qr_step_work *w,
+                                 uint8_t digest[16], struct qr_step_values *line,
+                                 struct qr_err *err) {
     struct qr_state *s = &r->spare;
     int64_t began_ns = qr_now_ns(r->opt->clock);
     uint64_t samples = qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]);
@@ -166,6 +184,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
                                     .eval = eval,
                                     .ends_epoch = ends_epoch};
     sum_means(r, r->state.weights, eval ? samples : r->update.n_points * samples, line->value);
+    QR_TRY(check_numbers(s, line->value[0], err));
     qr_stepper_readouts(r->sum, line->readouts);
     qr_logged_add(r->job, r->opt->model, s, r->next_gradient, line);
     if (ends_epoch) s->epoch++;
@@ -177,6 +196,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     train_chain(r, s, line);
     qr_count_time(QR_DIGEST_TIME, qr_now_ns(r->opt->clock) - applied_ns);
     qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
+    return QR_OK;
 }
 
 /* The slots of the ranks in the sum. */
@@ -204,7 +224,7 @@ static enum qr_code apply_reduction(struct train_run *r, const struct qr_step_wo
     struct qr_step_values line;
     uint8_t digest[16];
     int64_t span_ns = qr_span_begin();
-    update_spare(r, w, digest, &line);
+    QR_TRY(update_spare(r, w, digest, &line, err));
     qr_span_end(span_ns, QR_SPAN_UPDATE, NULL, r->spare.step);
     enum qr_code code = qr_group_apply(r->opt->group, r->spare.reductions, digest, err);
     if (code == QR_OK && w->kind == QR_REDUCTION_TRAIN) update_shares(r, w);

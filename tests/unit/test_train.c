@@ -313,6 +313,33 @@ static void test_bad_numbers(const char *text) {
     teardown(&f);
 }
 
+/* Samples are good, but a penalty or an update is not. */
+static void test_bad_updates(void) {
+    static const struct {
+        const char *text, *words;
+    } rows[] = {
+        {QCNN_WITH("4", "{\"layer\":\"dense\",\"units\":1,\"l2\":1e15}", SGD "}"),
+         "step 1: the loss with the penalties reaches 2^40"},
+        {QCNN_WITH("4", "{\"layer\":\"dense\",\"units\":1,\"l2\":1e15}", SPSA "}"),
+         "step 1: the loss with the penalties reaches 2^40"},
+        {QCNN_WITH("4", "{\"layer\":\"dense\",\"units\":1,\"l2\":1e10}",
+                   "\"train\":{\"loss\":\"mse\",\"optimizer\":{\"name\":\"sgd\","
+                   "\"learning_rate\":1e300}}"),
+         "step 1: a new weight is not finite"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct fixture f;
+        setup(&f, rows[i].text, 1);
+        struct qr_train_options o = options(&f);
+        struct qr_train_result r = {0};
+        struct qr_err err = {0};
+        CHECK(qr_train_run(&o, &r, &err) == QR_OUT_OF_RANGE && r.params == NULL &&
+                  strstr(err.msg, rows[i].words),
+              "%s", err.msg);
+        teardown(&f);
+    }
+}
+
 struct seen {
     size_t n;
     struct qr_step_line lines[64];
@@ -594,6 +621,7 @@ int main(void) {
     test_threads(QCNN(SPSA "}"));
     test_bad_numbers(QCNN(SGD "}"));
     test_bad_numbers(QCNN(SPSA "}"));
+    test_bad_updates();
     test_lines_and_early_stopping();
     test_monitors();
     test_without_evaluation();
