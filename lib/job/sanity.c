@@ -75,11 +75,7 @@ static const struct qr_quantum_options *last_readouts(const struct qr_job *job) 
     return l->kind == QR_LAYER_QUANTUM ? &l->quantum : NULL;
 }
 
-static struct range range_of_outputs(const struct qr_job *job) {
-    enum qr_activation f;
-    if (last_activation(job, &f)) return range_of_activation(f);
-    const struct qr_quantum_options *q = last_readouts(job);
-    if (!q) return range_of_activation(QR_LINEAR);
+static struct range range_of_readouts(const struct qr_quantum_options *q) {
     struct range all = {INFINITY, -INFINITY};
     for (size_t i = 0; i < q->n_readouts; i++) {
         struct range one = range_of_readout(&q->readouts[i]);
@@ -87,6 +83,25 @@ static struct range range_of_outputs(const struct qr_job *job) {
         if (one.high > all.high) all.high = one.high;
     }
     return all;
+}
+
+static struct range range_of_scaled(const struct qr_scale_options *s, struct range r) {
+    if (s->factor == 0) return (struct range){s->offset, s->offset};
+    double low = s->factor * r.low + s->offset, high = s->factor * r.high + s->offset;
+    return s->factor < 0 ? (struct range){high, low} : (struct range){low, high};
+}
+
+static struct range range_of_outputs(const struct qr_job *job) {
+    struct range r = range_of_activation(QR_LINEAR);
+    for (size_t i = 0; i < job->n_layers; i++) {
+        const struct qr_layer_options *l = &job->layers[i];
+        if (l->kind == QR_LAYER_QUANTUM) r = range_of_readouts(&l->quantum);
+        else if (l->kind == QR_LAYER_DENSE) r = range_of_activation(l->dense.activation);
+        else if (l->kind == QR_LAYER_ACTIVATION) r = range_of_activation(l->activation);
+        else if (l->kind == QR_LAYER_SCALE) r = range_of_scaled(&l->scale, r);
+        else QR_ASSERT(keeps_range(l->kind));
+    }
+    return r;
 }
 
 static bool wants_probabilities(const struct qr_job *job) {
@@ -234,6 +249,13 @@ enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) 
             "model[%zu]: its outputs (activation %s) may be below 0, but train.loss %s expects "
             "probabilities; set \"activation\": \"%s\" there, or \"from_logits\": true in the loss",
             at, qr_activation_names[last], loss, suggested_activation(job));
+    if (job->layers[at].kind == QR_LAYER_SCALE && range_of_outputs(job).low < -slack)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "model[%zu]: its outputs lie in %g to %g, but train.loss %s expects "
+                       "probabilities; change factor and offset, end the model with an "
+                       "\"activation\" layer of \"%s\", or set \"from_logits\": true in the loss",
+                       at, range_of_outputs(job).low, range_of_outputs(job).high, loss,
+                       suggested_activation(job));
     for (size_t i = 0; readouts && i < readouts->n_readouts; i++) {
         struct range r = range_of_readout(&readouts->readouts[i]);
         if (r.low < -slack)

@@ -98,6 +98,13 @@ static const struct {
      NULL, NULL},
     {LAST(READ("\"0.5 + 0.3*X0 - 0.4*Z1\""), "binary_crossentropy"),
      "model[0].readouts[0]: 0.5 + 0.3*X0 - 0.4*Z1 lies in -0.2 to 1.2", NULL},
+    {LAST(DENSE("sigmoid") ",{\"layer\":\"scale\",\"factor\":-1}", "binary_crossentropy"),
+     "model[1]: its outputs lie in -1 to 0", NULL},
+    {LAST_OF(DENSE("tanh") ",{\"layer\":\"scale\",\"factor\":0.5,\"offset\":0.5}",
+             "\"binary_crossentropy\"", METRIC("\"auc\"")),
+     NULL, NULL},
+    {LAST(DENSE("linear") ",{\"layer\":\"scale\",\"factor\":0}", "binary_crossentropy"), NULL,
+     NULL},
     /* constant read-outs */
     {LAST(READ("\"Z0\",\"Z2\",\"X2\""), "mse"), NULL,
      "model[0].readouts[1]: no weight or input can change Z2 (constant read-outs: 2 of 3)"},
