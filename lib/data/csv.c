@@ -77,7 +77,7 @@ static bool next_cell(struct csv_reader *r) {
             qr_buf_put(&r->cell, r->p + r->at, 1);
         }
         r->at = csv_skip_blanks(r, r->at + 1);
-        if (r->at < r->n && !strchr(",\r\n", r->p[r->at])) {
+        if (r->at < r->n && !memchr(",\r\n", r->p[r->at], 3)) {
             r->bad = "text follows a closing quote";
             return false;
         }

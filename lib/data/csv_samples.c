@@ -119,9 +119,19 @@ static enum qr_code find_weight(const struct qr_data_options *opt, const struct 
                    opt->sample_weight);
 }
 
+static bool header_has_all(const struct qr_csv *c, const struct qr_name_list *names) {
+    qr_auto(qr_free_p) size_t *at = qr_xcalloc(names->n + 1, sizeof *at);
+    bool all = true;
+    qr_name_list_find_all(&c->names, names, at);
+    for (size_t i = 0; i < names->n; i++) all &= at[i] < c->n_columns;
+    return all;
+}
+
 /* Without labels no other check notices a missing header, and the first sample would be lost. The
- * names 0, 1, 2 ... are pandas' default header. */
-static enum qr_code check_header(const struct qr_csv *c, const char *url, struct qr_err *err) {
+ * names 0, 1, 2 ... are pandas' default header; those of training may be other numbers. */
+static enum qr_code check_header(const struct qr_data_options *opt, const struct qr_csv *c,
+                                 const char *url, struct qr_err *err) {
+    if (opt->inputs && opt->inputs->n && header_has_all(c, opt->inputs)) return QR_OK;
     for (size_t j = 0; j < c->n_columns; j++) {
         double v;
         if (!qr_parse_double(c->names.v[j], &v)) return QR_OK;
@@ -256,7 +266,7 @@ static enum qr_code find_columns(const struct qr_data_options *opt, const struct
     size_t most = want > opt->n_outputs ? want : opt->n_outputs;
     if (opt->n_labels > most) most = opt->n_labels;
     k->label = qr_xcalloc(most + 2, sizeof *k->label);
-    if (opt->no_labels) QR_TRY(check_header(c, url, err));
+    if (opt->no_labels) QR_TRY(check_header(opt, c, url, err));
     QR_TRY(opt->n_labels ? find_named_labels(opt, c, url, want, k, err)
                          : find_usual_labels(opt, c, url, want, k, err));
     QR_TRY(find_weight(opt, c, url, k, err));

@@ -139,6 +139,7 @@ static void bad(void) {
         T("a,\xc2\x9b\n1,2\n", "column 2 is not printable text in UTF-8"),
         T("a\n\"1\n", "row 1, column 1: a quoted cell has no closing quote"),
         T("a\n\"1\"2\n", "text follows a closing quote"),
+        T("a,b\n5,\"1\"\0007,\"0\"\n", "text follows a closing quote"),
         T("\"a\n", "header line: a quoted cell"),
         T("a\n0x10\n", "'0x10' is not a number"),
         T("a\n1e999\n", "not a number"),

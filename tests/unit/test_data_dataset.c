@@ -267,6 +267,17 @@ static void samples(void) {
                   strstr(err.msg, bad[i].words),
               "%s", err.msg);
     }
+    struct qr_data_options years = options(QR_DATA_CSV, 2, 3); /* names of training are numbers */
+    qr_auto(qr_name_list_fini) struct qr_name_list trained = {0};
+    qr_name_list_add(&trained, "2024", 4);
+    qr_name_list_add(&trained, "2025", 4);
+    years.inputs = &trained;
+    CHECK(load_samples(&years, "2024,2025\n1,2\n", &d, &err) == QR_OK && d.n_samples == 1, "%s",
+          err.msg);
+    qr_dataset_fini(&d);
+    CHECK(load_samples(&years, "2025,1\n1,2\n", &d, &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "only numbers"),
+          "%s", err.msg);
     struct qr_data_options opt = options(QR_DATA_CSV, 2, 3); /* a ZIP archive is read as npz */
     opt.only_inputs = opt.no_labels = true;
     opt.sample_weight = "w";
