@@ -235,22 +235,42 @@ static bool hdf5_read_float_type(struct qr_bytes m, struct qr_element *ret) {
     return true;
 }
 
-/* Returns an object of the global heap; empty when it is missing or damaged. */
-static struct qr_bytes hdf5_heap_object(struct qr_h5 *f, uint64_t collection, uint32_t index) {
+/* A collection of the global heap, and the place of an object in it. */
+struct heap_place {
+    uint64_t collection, at;
+};
+
+/* Finds an object at or behind `from`; empty when it is missing or damaged. */
+static struct qr_bytes hdf5_find_object(struct qr_h5 *f, struct qr_bytes heap, uint64_t from,
+                                        uint32_t index, uint64_t *ret_at) {
+    const struct qr_bytes none = {0};
+    for (uint64_t at = from; heap.n - at >= 16 && f->budget; f->budget--) {
+        uint64_t n = qr_get_u64le(heap.p + at + 8);
+        if (qr_get_u16le(heap.p + at) == 0 || n > heap.n - at - 16) return none;
+        if (qr_get_u16le(heap.p + at) == index) {
+            *ret_at = at;
+            return qr_bytes_of(heap.p + at + 16, n);
+        }
+        n = (n + 7) & ~(uint64_t)7;
+        if (n > heap.n - at - 16) return none;
+        at += 16 + n;
+    }
+    return none;
+}
+
+/* Returns an object of the global heap; empty when it is missing or damaged. last: the place of the
+ * object before, which most objects follow. */
+static struct qr_bytes hdf5_heap_object(struct qr_h5 *f, uint64_t collection, uint32_t index,
+                                        struct heap_place *last) {
     const struct qr_bytes none = {0};
     const uint8_t *p = hdf5_bytes_at(f, collection, 16);
     if (!p || memcmp(p, "GCOL", 4) != 0) return none;
     uint64_t size = qr_get_u64le(p + 8);
     if (size < 16 || !(p = hdf5_bytes_at(f, collection, size))) return none;
-    for (uint64_t at = 16; size - at >= 16 && f->budget; f->budget--) {
-        uint64_t n = qr_get_u64le(p + at + 8);
-        if (qr_get_u16le(p + at) == 0 || n > size - at - 16) return none;
-        if (qr_get_u16le(p + at) == index) return qr_bytes_of(p + at + 16, n);
-        n = (n + 7) & ~(uint64_t)7;
-        if (n > size - at - 16) return none;
-        at += 16 + n;
-    }
-    return none;
+    if (last->collection != collection) *last = (struct heap_place){collection, 16};
+    struct qr_bytes heap = qr_bytes_of(p, size),
+                    ret = hdf5_find_object(f, heap, last->at, index, &last->at);
+    return ret.p ? ret : hdf5_find_object(f, heap, 16, index, &last->at);
 }
 
 /* Reads strings of fixed length (padded by NUL or blanks) or of variable length (references into
@@ -268,11 +288,12 @@ static enum qr_code hdf5_read_strings(struct qr_h5 *f, struct qr_bytes type,
     if (bytes == 0 || bytes > MAX_STRING_BYTES || space->n > MAX_STRINGS ||
         data.n / bytes < space->n)
         return hdf5_fail_damaged(f, "an attribute is truncated");
+    struct heap_place last = {0};
     for (size_t i = 0; i < space->n; i++) {
         const uint8_t *p = data.p + i * bytes;
         struct qr_bytes s = {p, bytes};
         if (vlen) {
-            s = hdf5_heap_object(f, qr_get_u64le(p + 4), qr_get_u32le(p + 12));
+            s = hdf5_heap_object(f, qr_get_u64le(p + 4), qr_get_u32le(p + 12), &last);
             uint32_t n = qr_get_u32le(p);
             if (n > s.n || n > MAX_STRING_BYTES)
                 return hdf5_fail_damaged(f, "a string of an attribute lies outside its heap");

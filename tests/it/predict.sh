@@ -263,6 +263,20 @@ check "a closed pipe: the rows before" cmp -n 20 "$work/output" "$work/ac"
 check "a closed pipe with SIGPIPE ignored: exit 141, not $(cat "$work/rc"): $(cat "$work/log")" test "$(cat "$work/rc")$(cat "$work/log")" = 141
 check "all 50000 rows" test "$(predict "$work/many.csv" | wc -l)" = 50001
 
+# 40000 named columns, which the weights file keeps in several attributes
+$python - "$work" <<'P'
+import json, sys
+job = {"name": "wide", "model": [{"layer": "dense", "units": 1}], "data": {"source": "csv", "url": sys.argv[1] + "/wide.csv"}, "train": {"loss": "mse"}}
+with open(sys.argv[1] + "/wide.json", "w") as f: json.dump(job, f)
+with open(sys.argv[1] + "/wide.csv", "w") as f:
+    print(",".join(f"column{i:06}" for i in range(40000)) + ",y", *[",".join(["0.5"] * 40000) + f",{y}" for y in (0, 1)], sep="\n", file=f)
+P
+check "40000 columns: a run" run_to "$work/log" "$qring" run "$work/wide.json" --out "$work/wide"
+for file in weights.h5 weights.safetensors; do
+    check "40000 columns: predict with $file" sh -c "'$qring' predict '$work/wide.json' --weights '$work/wide/$file' --data '$work/wide.csv' --out '$work/wide-$file' 2>'$work/log'"
+done
+check "40000 columns: the names of both files: $(tail -n 1 "$work/log")" test "$(wc -l <"$work/wide-weights.h5") $(wc -l <"$work/wide-weights.safetensors")" = "3 3"
+
 # a file size limit
 mkdir "$work/limited"
 (ulimit -f 1; predict "$work/many.csv" --out "$work/limited/p.csv" 2>"$work/log"); rc=$?
