@@ -105,7 +105,7 @@ bool qr_parse_double_n(const char *s, size_t n, double *ret) {
     for (; n && (*s == ' ' || *s == '\t'); n--) s++;
     while (n && (s[n - 1] == ' ' || s[n - 1] == '\t')) n--;
     if (parse_short_decimal(s, n, ret)) return true;
-    char text[64];
+    char text[320]; /* printf("%f") writes 317 bytes at most */
     if (n == 0 || n >= sizeof text) return false;
     memcpy(text, s, n);
     text[n] = 0;

@@ -17,8 +17,8 @@ bool qr_parse_double(const char *s, double *ret); /* decimal, finite; no hex, na
 bool qr_parse_bool(const char *s, bool *ret);     /* true false 1 0 yes no on off */
 /* "10s" "500ms" "2m" "1h" "250us" "5ns"; a bare number is seconds. Never negative. */
 bool qr_parse_duration_ns(const char *s, int64_t *ret);
-/* As qr_parse_double, for n bytes that need not end with NUL (a CSV cell). Blanks and tabs around
- * the number are ignored. */
+/* As qr_parse_double, for n bytes that need not end with NUL (a CSV cell), below 320 without the
+ * blanks and tabs around the number, which are ignored. */
 bool qr_parse_double_n(const char *s, size_t n, double *ret);
 
 /* Returns the known name nearest to `name`, for "did you mean ...?": at most a third of its length

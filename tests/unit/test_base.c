@@ -1,4 +1,5 @@
 /* Clocks, errors, bytes, parsing, checksums, files and the pool. */
+#include <float.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -217,6 +218,11 @@ static void test_parse(void) {
     for (size_t k = 0; k < COUNT(bad); k++)
         CHECK(!qr_parse_double(bad[k], &d) && d == -1500, "%s", bad[k]);
     CHECK(qr_parse_double_n(" 2.5\t,", 5, &d) && d == 2.5);
+    char long_one[400];
+    int length = snprintf(long_one, sizeof long_one, "%f", -DBL_MAX);
+    CHECK(qr_parse_double_n(long_one, (size_t)length, &d) && d == -DBL_MAX, "%d bytes", length);
+    memset(long_one, '1', sizeof long_one);
+    CHECK(!qr_parse_double_n(long_one, 320, &d));
     CHECK(qr_parse_bool("Yes", &b) && b && qr_parse_bool("0", &b) && !b &&
           !qr_parse_bool("maybe", &b));
     CHECK(qr_parse_duration_ns("1.5s", &i) && i == 1500000000 && qr_parse_duration_ns("10m", &i) &&
