@@ -195,6 +195,10 @@ static enum qr_code check_body(const struct https *s, const struct qr_web_call *
     if (reply->packed)
         return qr_web_fail(&s->web_bucket, err, QR_INVALID_ARGUMENT, c->name,
                            ": the server sent a compressed body (Content-Encoding) unasked");
+    if (reply->has_length && reply->body.n != reply->length)
+        return qr_web_fail(&s->web_bucket, err, QR_INVALID_ARGUMENT, c->name,
+                           ": the server sent %zu of its %llu bytes", reply->body.n,
+                           (unsigned long long)reply->length);
     if (!reply->has_length && !reply->chunked)
         return qr_web_fail(&s->web_bucket, err, QR_INVALID_ARGUMENT, c->name,
                            ": the server sent neither Content-Length nor chunked encoding, so a "
@@ -204,7 +208,8 @@ static enum qr_code check_body(const struct https *s, const struct qr_web_call *
 
 /* Only a strong validator (RFC 9110) guarantees that both parts are of the same file. */
 static bool can_resume(const struct qr_web_reply *reply) {
-    return reply->status == 200 && reply->has_length && reply->body.n > 0 && *reply->etag == '"';
+    return reply->status == 200 && reply->has_length && reply->body.n > 0 &&
+           reply->body.n < reply->length && *reply->etag == '"';
 }
 
 /* Downloads the rest of a file after its first bytes, which it takes from reply; codes as

@@ -2,9 +2,10 @@
  *
  * Requests  get: one GET; a broken transfer is resumed by Range when the server sent an ETag, else
  *           restarted. A reply needs Content-Length or chunked encoding: without both it is
- *           rejected, since a truncated reply could not be detected. Compressed replies are neither
- *           requested nor accepted. A reply without a size is limited to 1 GiB. get_version: by the
- *           content's digest. Other operations: UNIMPLEMENTED.
+ *           rejected, since a truncated reply could not be detected. With both, the chunks count
+ *           and Content-Length does not. Compressed replies are neither requested nor accepted. A
+ *           reply without a size is limited to 1 GiB. get_version: by the content's digest. Other
+ *           operations: UNIMPLEMENTED.
  * URLs      https://host[:port]/path?query; http:// on this machine only (localhost, 127.0.0.0/8,
  *           [::1]). At most 10 redirects are followed, never from https to http.
  * TLS       the system's CAs, or those of SSL_CERT_FILE. Proxies by libcurl's variables

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "store/web/bucket.h"
 #include "tests/conform/store_suite.h"
 #include "tests/fake/fake.h"
 #include "tests/fake/guard.h"
@@ -68,6 +69,7 @@ static const struct {
     {"cut-300000,weak/data.bin", QR_OK, ""},
     {"weak/data.bin", QR_OK, ""},
     {"cut-chunk/data.bin", QR_OK, ""},
+    {"cut-chunk+5,cut-chunk+400000/data.bin", QR_OK, ""},
     {"to:here%2Fdata.bin/x", QR_OK, ""},
     {"to:%2Fdata.bin/x", QR_OK, ""},
     {"to:..%2Fdata.bin/x", QR_OK, ""},
@@ -80,6 +82,7 @@ static const struct {
     {"202/data.bin", QR_INVALID_ARGUMENT, "rejected (202)"},
     {"packed/data.bin", QR_INVALID_ARGUMENT, "Content-Encoding"},
     {"bare/data.bin", QR_INVALID_ARGUMENT, "neither Content-Length nor chunked"},
+    {"vast/data.bin", QR_INVALID_ARGUMENT, "sent 0 of its 9223372036854775808 bytes"},
     {"huge/data.bin", QR_RESOURCE_EXHAUSTED, "has 1125899906842624 bytes; at most 700001"},
     {"endless/data.bin", QR_RESOURCE_EXHAUSTED, "more than 700001 bytes"},
     {"to:here/x", QR_NOT_FOUND, "not found (404)"},
@@ -132,6 +135,46 @@ static void test_faults(void) {
         CHECK(read_by(&o, NULL, malformed[i][0], BYTES, &b, &err) == QR_UNAVAILABLE &&
                   strstr(err.msg, malformed[i][1]),
               "%s: %s", malformed[i][0], err.msg);
+    qr_buf_free(&b);
+}
+
+/* A body in chunks has no length, whatever Content-Length says (RFC 9112, 6.3). */
+static void test_two_lengths(void) {
+    qr_auto(qr_free_p) char *blanks = qr_xasprintf("Transfer-Encoding: chunked,%9000s", "");
+    const char *const codings[] = {"Transfer-Encoding: chunked", "transfer-encoding:gzip, chunked",
+                                   "Transfer-Encoding:", blanks};
+    for (size_t i = 0; i < 2 * COUNT(codings); i++) {
+        const char *length = "Content-Length: 5\r\n", *coding = codings[i / 2];
+        const char *first = i % 2 ? coding : length, *second = i % 2 ? length : coding;
+        struct qr_web_reply r = {0};
+        qr_web_reply_header(&r, first, strlen(first));
+        qr_web_reply_header(&r, second, strlen(second));
+        CHECK(!r.has_length && !r.length, "%.40s after %.40s", second, first);
+    }
+    struct qr_web_reply r = {0};
+    qr_web_reply_header(&r, "Transfer-Encoding: Identity", 27);
+    qr_web_reply_header(&r, "Content-Length: 5", 17);
+    CHECK(r.has_length && r.length == 5 && !r.chunked, "identity changes nothing");
+
+    struct qr_web *web = qr_web_curl();
+    struct qr_err err = {0};
+    qr_auto(qr_free_p) char *url = qr_xasprintf("http://%s/endless+5/data.bin", host);
+    const struct qr_web_request req = {
+        .method = "GET", .url = url, .max_reply_bytes = 2 * BYTES, .max_unsized_bytes = BYTES / 2};
+    CHECK(web->send(web, &req, &r, &err) == QR_DATA_LOSS && r.too_long && r.body.n <= BYTES / 2,
+          "%zu bytes kept: %s", r.body.n, err.msg);
+    qr_web_reply_fini(&r);
+    web->close(web);
+
+    static const struct qr_web_api api = {.scheme = "https"};
+    const struct qr_https_options o = options();
+    const struct qr_web_bucket p = {.api = &api, .bucket = "server", .waits = &o.waits};
+    struct qr_buf b = {0};
+    qr_buf_puts(&b, "123456");
+    CHECK(qr_web_download(&p, &(struct qr_web_call){.name = "x"}, &req,
+                          &(struct qr_web_object){.size = 5}, &b, &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "https://server/x: received more than its 5 bytes"),
+          "%s", err.msg);
     qr_buf_free(&b);
 }
 
@@ -414,6 +457,7 @@ int main(void) {
     s->ops->close(s);
     test_addresses();
     test_faults();
+    test_two_lengths();
     test_slow_server();
     test_deadline();
     test_replaced_file();

@@ -6,7 +6,7 @@ stays. A fault:
   cut-N    N bytes, then the connection ends      slow      bytes that drip, one in 0.2 s
   endless  bytes without an end, in chunks        silent    nothing comes
   drip     60 bytes each 0.1 s
-  huge     a Content-Length of 2^50               cut-chunk the last chunk does not come
+  huge     a Content-Length of 2^50               cut-chunk half of the chunk comes
   chunked  the file in chunks                     bare      neither length nor chunks
   weak     a weak ETag, and no ranges             packed    Content-Encoding: gzip
   whole    200 where a piece was asked for        other     206 with another piece
@@ -15,6 +15,8 @@ stays. A fault:
   interim  100 Continue without an end
   unsaid   206 without Content-Range              changed   another file from now on
   stray    206 of another file, without ETag      half      200, the first half of it, without ETag
+  vast     a Content-Length of 2^63, no body
+  cut-chunk+N, endless+N: and a Content-Length of N
   to:PLACE a redirect there; %2F is /, and "here" is this server without its path's faults
 /token/name wants "Authorization: Bearer secret-of-the-fake"; /echo says what came with it, as JSON.
 /log is what came, one line a request. https.py PORT FILE FOLDER [CERT KEY] writes its port to FILE ("-": prints it).
@@ -24,7 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 MET, LOG, CHANGED = {}, [], set()
-FAULTS = ("reset", "cut-", "slow", "drip", "endless", "silent", "huge", "chunk", "bare", "weak", "packed", "whole", "other", "unsaid", "changed", "stray", "half", "garbage", "line", "headers", "trailers", "interim", "to:", "none")
+FAULTS = ("reset", "cut-", "slow", "drip", "endless", "silent", "huge", "chunk", "bare", "weak", "packed", "whole", "other", "unsaid", "changed", "stray", "half", "garbage", "line", "headers", "trailers", "interim", "vast", "to:", "none")
 STAY = ("to:", "drip", "garbage", "line", "headers", "trailers", "interim")
 
 
@@ -106,16 +108,22 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(412)
         if fault == "huge":
             return self.answer(200, data, headers, 1 << 50)
+        if fault == "vast":
+            self.close_connection = True
+            return self.answer(200, b"", headers, 1 << 63)
+        fault, _, length = fault.partition("+")
         if fault in ("chunked", "cut-chunk", "endless", "trailers"):
-            self.answer(200, b"", [*headers, ("Transfer-Encoding", "chunked")], False)
+            self.answer(200, b"", [*headers, ("Transfer-Encoding", "chunked")], length or False)
+            if fault == "cut-chunk":
+                self.close_connection = True
+                return self.wfile.write(b"%x\r\n%s" % (len(data), data[:len(data) // 2]))
             self.chunk(data)
             while fault == "endless":
                 self.chunk(b"0" * 65536)
             if fault == "trailers":
                 self.wfile.write(b"0\r\n")
                 return self.flood(True)
-            self.close_connection = fault == "cut-chunk"
-            return self.wfile.write(b"" if fault == "cut-chunk" else b"0\r\n\r\n")
+            return self.wfile.write(b"0\r\n\r\n")
         if fault == "bare":
             self.close_connection = True
             return self.answer(200, data, [*headers, ("Connection", "close")], False)

@@ -47,6 +47,13 @@ static void header_read_piece(struct qr_web_reply *r, const char *value) {
     r->has_piece = qr_parse_u64(text, &r->piece_begin);
 }
 
+/* A body that is coded for its transfer has no Content-Length. */
+static void header_read_coding(struct qr_web_reply *r, const char *value, size_t n) {
+    r->chunked = header_is(value, n, "chunked");
+    r->coded |= !header_is(value, n, "identity");
+    if (r->coded) r->has_length = false, r->length = 0;
+}
+
 /* A header value is copied into later requests: it must not contain a line break. */
 static bool is_printable(const char *text) {
     for (; *text; text++)
@@ -76,15 +83,17 @@ void qr_web_reply_header(struct qr_web_reply *r, const char *line, size_t n) {
     while (begin < end && (*begin == ' ' || *begin == '\t')) begin++;
     while (end > begin && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' ' || end[-1] == '\t'))
         end--;
-    if (end - begin > MAX_LOCATION_BYTES) return;
     size_t name = (size_t)(colon - line);
+    if (header_is(line, name, "transfer-encoding"))
+        return header_read_coding(r, begin, (size_t)(end - begin));
+    if (end - begin > MAX_LOCATION_BYTES) return;
     qr_auto(qr_free_p) char *value = qr_xstrndup(begin, (size_t)(end - begin));
     if (header_is(line, name, "range")) {
         header_read_range(r, value);
     } else if (header_is(line, name, "content-range")) {
         header_read_piece(r, value);
     } else if (header_is(line, name, "content-length")) {
-        r->has_length = qr_parse_u64(value, &r->length);
+        r->has_length = !r->coded && qr_parse_u64(value, &r->length);
         if (!r->has_length) r->length = 0;
     } else if (header_is(line, name, "x-goog-generation")) {
         if (!qr_parse_u64(value, &r->generation)) r->generation = 0;
@@ -96,8 +105,6 @@ void qr_web_reply_header(struct qr_web_reply *r, const char *line, size_t n) {
             r->retry_after_s = seconds < MAX_RETRY_AFTER_S ? (int64_t)seconds : MAX_RETRY_AFTER_S;
     } else if (header_is(line, name, "metadata-flavor")) {
         r->from_metadata = strcmp(value, "Google") == 0;
-    } else if (header_is(line, name, "transfer-encoding")) {
-        r->chunked = strcasecmp(value, "chunked") == 0;
     } else if (header_is(line, name, "content-encoding")) {
         r->packed = *value && strcasecmp(value, "identity") != 0;
     } else {
@@ -148,6 +155,7 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx) {
         reply->too_long = true;
         return 0;
     }
+    if (reply->has_length && size * n > reply->length - reply->body.n) return 0;
     qr_buf_put(&reply->body, p, size * n);
     return qr_buf_ok(&reply->body) ? size * n : 0;
 }

@@ -20,6 +20,11 @@ static enum qr_code download_replaced(const struct download *d, struct qr_err *e
                        " is being replaced faster than it can be read; please retry");
 }
 
+static enum qr_code download_too_long(const struct download *d, struct qr_err *err) {
+    return qr_web_fail(d->web_bucket, err, QR_DATA_LOSS, d->call->name,
+                       ": received more than its %llu bytes", (unsigned long long)d->object->size);
+}
+
 static bool is_other_version(const struct download *d, const struct qr_web_reply *reply) {
     const struct qr_web_object *o = d->object;
     if (o->strict) return strcmp(reply->etag, o->etag) != 0;
@@ -48,10 +53,7 @@ static enum qr_code download_accept(struct download *d, const struct qr_web_repl
         qr_fail(err, QR_UNAVAILABLE, "the server sent another range than requested");
         return QR_OK;
     }
-    if (reply->body.n > d->object->size - (all ? 0 : content->n))
-        return qr_web_fail(d->web_bucket, err, QR_DATA_LOSS, d->call->name,
-                           ": received more than its %llu bytes",
-                           (unsigned long long)d->object->size);
+    if (reply->body.n > d->object->size - (all ? 0 : content->n)) return download_too_long(d, err);
     if (all && reply->body.n <= content->n) return QR_OK; /* no new bytes */
     if (all) qr_buf_clear(content);
     qr_buf_put(content, reply->body.p, reply->body.n);
@@ -91,6 +93,7 @@ enum qr_code qr_web_download(const struct qr_web_bucket *p, const struct qr_web_
                              struct qr_buf *ret, struct qr_err *err) {
     struct download d = {p, c, first, o, ret, ret->n};
     struct qr_web_retry retry;
+    if (ret->n > o->size) return download_too_long(&d, err);
     qr_web_retry_begin(&retry, p->waits);
     while (ret->n < o->size) {
         qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};

@@ -54,11 +54,12 @@ struct qr_web_reply {
     uint64_t range_end;    /* N */
     bool has_piece;        /* Content-Range: bytes N-… */
     uint64_t piece_begin;  /* N */
-    bool has_length;       /* a Content-Length header was received */
+    bool has_length;       /* Content-Length was received, and counts: not coded */
     uint64_t length;       /* Content-Length; 0: none */
     uint64_t generation;   /* x-goog-generation of the object; 0: none */
     int64_t retry_after_s; /* Retry-After, seconds; 0: none */
     bool from_metadata;    /* Metadata-Flavor: Google */
+    bool coded;            /* Transfer-Encoding other than identity (RFC 9112, 6.3) */
     bool chunked;          /* Transfer-Encoding: chunked, so the end is marked */
     bool packed;           /* Content-Encoding other than identity */
     bool too_long;         /* more bytes were received or announced than the limit */
