@@ -111,7 +111,6 @@ static enum qr_code send_one(const struct https *s, const struct qr_web_request 
     r.url = at->whole;
     r.headers[r.n_headers++] = "Accept-Encoding: identity";
     if (token) r.headers[r.n_headers++] = token;
-    r.direct = at->loopback;
     r.ca_file = s->opt.ca_file;
     r.max_unsized_bytes = max_unsized_bytes;
     enum qr_code code = s->web->send(s->web, &r, ret, err);

@@ -21,7 +21,7 @@ struct qr_post {
     const char *token_file;   /* NULL: no token */
     const char *ca_file;      /* NULL: the system's CAs */
     int64_t timeout_ms;       /* of the whole request */
-    bool direct;              /* bypass any proxy */
+    bool direct;              /* bypass any proxy, as requests to this machine do */
     struct qr_buf *reply;     /* receives the body of a success; NULL: ignored */
 };
 

@@ -359,8 +359,7 @@ static void test_compressed_object(void) {
                                  .n_headers = 1,
                                  .has_body = true,
                                  .body = qr_buf_view(&body),
-                                 .max_reply_bytes = 1 << 20,
-                                 .direct = true};
+                                 .max_reply_bytes = 1 << 20};
     struct qr_web_reply reply;
     struct qr_err err = {0};
     CHECK(h->send(h, &req, &reply, &err) == QR_OK && reply.status == 200, "%d %s", reply.status,
@@ -462,8 +461,7 @@ static void make_bucket(void) {
                                  .n_headers = 1,
                                  .has_body = true,
                                  .body = qr_bytes_of_string("{\"name\":\"conform\"}"),
-                                 .max_reply_bytes = 1 << 20,
-                                 .direct = true};
+                                 .max_reply_bytes = 1 << 20};
     struct qr_web_reply reply;
     struct qr_err err = {0};
     CHECK(h->send(h, &req, &reply, &err) == QR_OK && (reply.status == 200 || reply.status == 409),

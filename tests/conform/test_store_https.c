@@ -178,6 +178,32 @@ static void test_two_lengths(void) {
     qr_buf_free(&b);
 }
 
+/* A proxy gets the requests to other machines, and none to this one. */
+static void test_proxy(void) {
+    const char *const proxies[] = {"127.0.0.1:1", host}, *port = strchr(host, ':');
+    static const struct {
+        const char *url; /* port and path follow */
+        bool local;
+    } urls[] = {{"http://127.0.0.1", true},       {"http://localhost", true},
+                {"HTTP://u:p@LocalHost", true},   {"http://127.1", true},
+                {"http://server.example", false}, {"http://127.0.0.1@server.example", false}};
+    struct qr_web *web = qr_web_curl();
+    for (size_t i = 0; i < 2 * COUNT(urls); i++) {
+        qr_auto(qr_free_p) char *url = qr_xasprintf("%s%s/echo", urls[i / 2].url, port);
+        const struct qr_web_request req = {.method = "GET", .url = url, .max_reply_bytes = BYTES};
+        struct qr_web_reply r = {0};
+        struct qr_err err = {0};
+        CHECK(setenv("all_proxy", proxies[i % 2], 1) == 0);
+        CHECK(web->send(web, &req, &r, &err) ==
+                      (i % 2 || urls[i / 2].local ? QR_OK : QR_UNAVAILABLE) &&
+                  (r.status == 200) == urls[i / 2].local,
+              "%s by %s: %d %s", url, proxies[i % 2], r.status, err.msg);
+        qr_web_reply_fini(&r);
+    }
+    web->close(web);
+    unsetenv("all_proxy");
+}
+
 /* The file is replaced while it is read: the content is all of one version, never parts of both. */
 static void test_replaced_file(void) {
     struct qr_https_options o = options();
@@ -458,6 +484,7 @@ int main(void) {
     test_addresses();
     test_faults();
     test_two_lengths();
+    test_proxy();
     test_slow_server();
     test_deadline();
     test_replaced_file();

@@ -44,8 +44,7 @@ struct qr_json *ask(const char *method, const char *path, const char *body) {
                                  .headers = {"Content-Type: application/json"},
                                  .n_headers = 1,
                                  .has_body = body != NULL,
-                                 .max_reply_bytes = 1 << 20,
-                                 .direct = true};
+                                 .max_reply_bytes = 1 << 20};
     if (body) req.body = qr_bytes_of_string(body);
     struct qr_web_reply reply;
     struct qr_err err = {0};

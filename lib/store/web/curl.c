@@ -176,11 +176,20 @@ static int on_seek(void *ctx, curl_off_t offset, int origin) {
     return CURL_SEEKFUNC_OK;
 }
 
+/* *ret_direct: the host is this machine, which needs no proxy. */
+static CURLcode find_loopback(const char *url, bool *ret_direct) {
+    qr_auto(qr_free_p) char *host = qr_web_url_host(url), *root = qr_xasprintf("http://%s/", host);
+    qr_auto(qr_web_url_fini) struct qr_web_url at = {0};
+    enum qr_code code = qr_web_url_parse(NULL, root, &at, QR_IGNORED);
+    *ret_direct |= at.loopback;
+    return code == QR_RESOURCE_EXHAUSTED ? CURLE_OUT_OF_MEMORY : CURLE_OK;
+}
+
 /* Path and query, unchanged. libcurl 7.88 sends the path without the query when it runs out of
  * memory: a list with a prefix would become a list of all. NULL when a proxy needs the full URL. */
-static const char *target_of(const struct qr_web_request *req) {
-    const char *host = strstr(req->url, "://");
-    if (!host || (!req->direct && strncmp(req->url, "https://", 8) != 0)) return NULL;
+static const char *target_of(const char *url, bool direct) {
+    const char *host = strstr(url, "://");
+    if (!host || (!direct && strncmp(url, "https://", 8) != 0)) return NULL;
     return strchr(host + 3, '/');
 }
 
@@ -188,11 +197,13 @@ static const char *target_of(const struct qr_web_request *req) {
  * without its method is a GET). */
 static CURLcode put_options(CURL *c, const struct qr_web_request *req, struct receiver *in,
                             struct sender *out) {
-    CURLcode rc = CURLE_OK;
+    bool direct = req->direct;
+    CURLcode rc = find_loopback(req->url, &direct);
+    const char *target = target_of(req->url, direct);
 #define PUT(option, value) rc = rc == CURLE_OK ? curl_easy_setopt(c, option, value) : rc
     curl_easy_reset(c); /* keeps connections */
     PUT(CURLOPT_URL, req->url);
-    if (target_of(req)) PUT(CURLOPT_REQUEST_TARGET, target_of(req));
+    if (target) PUT(CURLOPT_REQUEST_TARGET, target);
     PUT(CURLOPT_PROTOCOLS_STR, "http,https");
     PUT(CURLOPT_NOSIGNAL, 1L);
     PUT(CURLOPT_FOLLOWLOCATION, 0L);
@@ -203,7 +214,7 @@ static CURLcode put_options(CURL *c, const struct qr_web_request *req, struct re
     PUT(CURLOPT_TIMEOUT_MS, (long)req->timeout_ms);
     PUT(CURLOPT_TCP_KEEPALIVE, 1L);
     PUT(CURLOPT_USERAGENT, "qring");
-    if (req->direct) PUT(CURLOPT_NOPROXY, "*");
+    if (direct) PUT(CURLOPT_NOPROXY, "*");
     if (req->ca_file) PUT(CURLOPT_CAINFO, req->ca_file);
     if (req->ca_file) PUT(CURLOPT_CAPATH, (char *)NULL); /* do not trust the system's CAs too */
     if (strcmp(req->method, "HEAD") == 0) PUT(CURLOPT_NOBODY, 1L);

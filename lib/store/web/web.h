@@ -5,6 +5,7 @@
  * Limits    20 s to connect; 30 s below 8 KiB/s for a download, below 512 bytes/s for an upload;
  *           the size of the reply; 256 KiB of headers, trailers and interim replies. Redirects are
  *           not followed.
+ * Proxies   by libcurl's variables (https_proxy, all_proxy, no_proxy); none for this machine.
  * Retries   408, 429, 5xx and broken connections, with full jitter in [0, min(32 s, 2^n s)], at
  *           least the server's Retry-After, until the deadline since the last progress. Received
  *           bytes extend the deadline by the time that they take at 8 KiB/s, so a trickling server
@@ -38,7 +39,7 @@ struct qr_web_request {
     size_t max_reply_bytes;
     size_t max_unsized_bytes; /* limit for a reply without a size; 0: max_reply_bytes */
     int64_t timeout_ms;       /* of the whole attempt; 0: only the speed limits */
-    bool direct;              /* bypass any proxy */
+    bool direct;              /* bypass any proxy, as requests to this machine do */
     const char *ca_file;      /* CAs to trust in place of the system's; NULL: the system's */
     /* Parses a success (2xx) into ctx, for qr_web_read; NULL: nothing to parse, or the body is an
      * object's bytes. When it returns INVALID_ARGUMENT, ctx is unchanged and the reply counts as
