@@ -2,13 +2,14 @@
  * address_parse(). */
 #include <arpa/inet.h>
 #include <ctype.h>
+#include <net/if.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/parse.h"
 #include "cluster/identity.h"
 
-enum { MAX_HOST = 253, MAX_LABEL = 63 };
+enum { MAX_HOST = 253, MAX_LABEL = 63, MAX_ZONE = IFNAMSIZ - 1 };
 
 /* [host, host + n) in the address, and the text after the colon (NULL without a port). */
 struct parts {
@@ -18,10 +19,18 @@ struct parts {
     bool v6;
 };
 
+static bool is_zone(const char *s, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)s[i]) && !strchr("._-", s[i])) return false;
+    return n >= 1 && n <= MAX_ZONE;
+}
+
 static const char *v6_fault(const char *s, size_t n) {
     char text[INET6_ADDRSTRLEN];
     struct in6_addr a;
     const char *zone = memchr(s, '%', n); /* fe80::1%eth0 */
+    if (zone && !is_zone(zone + 1, n - (size_t)(zone + 1 - s)))
+        return "the zone after '%' is not 1 to 15 letters, digits, '.', '_' and '-'";
     if (zone) n = (size_t)(zone - s);
     if (n >= sizeof text) return "the text in brackets is not an IPv6 address";
     memcpy(text, s, n);
