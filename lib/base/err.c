@@ -128,7 +128,9 @@ enum qr_code qr_fail_errno_at(struct qr_err *err, int sys, const char *file, int
     err_set(err, code, sys, file, line, fmt, ap);
     va_end(ap);
     char buf[128];
-    err_join(err->msg, err->msg, strerror_r(sys, buf, sizeof buf));
+    err_join(err->msg, err->msg,
+             sys == EMFILE ? "Too many open files; raise the limit (ulimit -n)"
+                           : strerror_r(sys, buf, sizeof buf));
     return code;
 }
 

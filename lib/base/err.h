@@ -67,7 +67,7 @@ enum qr_code qr_fail_at(struct qr_err *err, enum qr_code code, const char *file,
 #define qr_fail(err, code, ...) qr_fail_at((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 
 /* As qr_fail, with the code and text that belong to an errno value taken by the caller;
- * the message becomes "…: No such file or directory". */
+ * the message becomes "…: No such file or directory". That of EMFILE names the limit to raise. */
 enum qr_code qr_fail_errno_at(struct qr_err *err, int sys, const char *file, int line,
                               const char *fmt, ...) QR_ERR_REQUIRED QR_PRINTF(5, 6);
 #define qr_fail_errno(err, sys, ...) qr_fail_errno_at((err), (sys), __FILE__, __LINE__, __VA_ARGS__)

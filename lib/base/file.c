@@ -7,11 +7,27 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+
+enum { LEAST_OPEN_FILES = 64 }; /* of a worker: ports, files, probes and a dozen peers */
+
+enum qr_code qr_open_files_raise(struct qr_err *err) {
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0) return QR_OK;
+    if (r.rlim_max < LEAST_OPEN_FILES)
+        return qr_fail(err, QR_UNAVAILABLE,
+                       "cannot start: at most %llu open files and connections are allowed, a "
+                       "worker needs %d; raise the limit (ulimit -n)",
+                       (unsigned long long)r.rlim_max, (int)LEAST_OPEN_FILES);
+    r.rlim_cur = r.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &r);
+    return QR_OK;
+}
 
 char *qr_path_join(const char *dir, const char *name) {
     size_t n = strlen(dir);

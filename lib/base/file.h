@@ -13,6 +13,11 @@
 
 #include "base/bytes.h"
 
+/* Raises this process's limit of open files and connections to the hard limit.
+ *
+ * Errors:   UNAVAILABLE: the hard limit is below 64 (the message has both numbers)
+ */
+QR_MUST_CHECK enum qr_code qr_open_files_raise(struct qr_err *err);
 /* Opens a regular file, and nothing else. Never blocks on a FIFO.
  *
  * Args:     flags   of open(2). With O_NOFOLLOW (for files that qring writes) symbolic links and

@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "local/run_certificates.h"
 
-enum { PROGRESS_FD = 3, LOCK_FD = 90, MAX_LINE = 1 << 16 }; /* LOCK_FD: or the next free number */
+enum { PROGRESS_FD = 3, MAX_LINE = 1 << 16 };
 /* The leader waits 5 s for goodbyes; a worker that was asked to stop has 10 s of its own. */
 static const int64_t after_done_ns = 10 * QR_SECOND, after_refusal_ns = 3 * QR_SECOND,
                      after_stop_ns = 12 * QR_SECOND, after_term_ns = 3 * QR_SECOND,
@@ -444,7 +444,8 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
     enum qr_code code = QR_OK;
     sigset_t mask;
     pool->opt = opt;
-    pool->lock = opt->lock_fd ? fcntl(*opt->lock_fd, F_DUPFD_CLOEXEC, LOCK_FD) : -1;
+    QR_TRY(qr_open_files_raise(err));
+    pool->lock = opt->lock_fd ? fcntl(*opt->lock_fd, F_DUPFD_CLOEXEC, PROGRESS_FD + 1) : -1;
     if (opt->lock_fd && pool->lock < 0)
         code = qr_fail_errno(err, errno, "pass on the lock of %s", opt->log_dir);
     pool->first_wrong = pool->first_killed = -1;

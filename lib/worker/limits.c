@@ -5,26 +5,13 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/pool.h"
 
 enum {
-    LEAST_DESCRIPTORS = 64, /* ports, files, probes and a dozen peers */
-    LEAST_THREADS = 24      /* gRPC's for two links, this program's, and a few that compute */
+    LEAST_THREADS = 24 /* gRPC's for two links, this program's, and a few that compute */
 };
-
-static enum qr_code raise_descriptor_limit(struct qr_err *err) {
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r) != 0) return QR_OK;
-    if (r.rlim_max < LEAST_DESCRIPTORS)
-        return qr_fail(err, QR_UNAVAILABLE,
-                       "cannot start: at most %llu open files and connections are allowed, a "
-                       "worker needs %d; raise the limit (ulimit -n)",
-                       (unsigned long long)r.rlim_max, (int)LEAST_DESCRIPTORS);
-    r.rlim_cur = r.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &r);
-    return QR_OK;
-}
 
 static void *wait_at_gate(void *gate) {
     pthread_mutex_lock(gate);
@@ -54,7 +41,7 @@ static enum qr_code try_threads(struct qr_err *err) {
 }
 
 enum qr_code qr_limits_raise(struct qr_err *err) {
-    QR_TRY(raise_descriptor_limit(err));
+    QR_TRY(qr_open_files_raise(err));
     return try_threads(err);
 }
 

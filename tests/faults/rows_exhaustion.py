@@ -48,6 +48,20 @@ def few_descriptors():
 
 
 @row(28)
+def few_descriptors_of_run():
+    """qring run raises a soft limit, and names a hard one that is too low."""
+    for n, soft, hard, fine in (1, 16, 63, False), (1, 16, 64, True), (3, 64, 4096, True), (3, 64, 64, True), (3, 95, 95, True), (64, 64, 64, False):
+        command = ["prlimit", f"--nofile={soft}:{hard}", QRING, "run", job("few-run"), "-n", str(n), "--epochs", "1", "--out", folder(f"few-run-{n}-{hard}")]
+        what = f"run of {n} with {soft} of {hard} descriptors"
+        if not fine:
+            ends(what, command, words=["raise the limit (ulimit -n)"])
+            continue
+        p = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, text=True, errors="replace")
+        check(f"{what}: exit code {p.returncode}: {p.stderr[-300:]}", p.returncode == 0)
+    report(28, "qring run, soft limits of 16 ... 95 descriptors: exit code", 0, "raised")
+
+
+@row(28)
 def descriptors_run_out():
     """Worker 0 runs out of descriptors while it trains and foreign hosts connect; once it has some
     again, a restarted worker joins."""
