@@ -29,13 +29,15 @@ REQUEST_SECONDS = (10.0, 60.0)
 # A request at the end of a wait has so much time.
 _LEAST_SECONDS = 0.5
 _AWAY_SECONDS = 60.0
+# Characters of the API server's reason in an error.
+_REASON_LENGTH = 1000
 # Nodes keep 10 MB of a pod's log (containerLogMaxSize) by default.
 _LOG_BYTES = 64 << 20
 
 _end: contextvars.ContextVar[float | None] = contextvars.ContextVar("end", default=None)
 
-# What the client and this file raise for a reply that is no such object.
-_MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+# What the client and this package raise for a reply that is no such object.
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 # Kinds by the API class of the client, and the word in its methods.
 _KINDS = {
@@ -102,10 +104,24 @@ def message(line: str) -> str:
         return line
 
 
+def _has_null(value: Any) -> bool:
+    """Return whether a list in a reply has null: clients before version 37 accept that."""
+    if isinstance(value, dict):
+        return any(map(_has_null, value.values()))
+    return isinstance(value, list) and any(item is None or _has_null(item) for item in value)
+
+
+def _whole(reply: Any) -> Any:
+    """Return a reply without null in its lists."""
+    if _has_null(reply.to_dict()):
+        raise ValueError("a list has null")
+    return reply
+
+
 def _object(reply: Any) -> Any:
     """Return an object that has metadata."""
     reply.metadata.labels  # noqa: B018
-    return reply
+    return _whole(reply)
 
 
 def _job(reply: Any) -> Any:
@@ -125,6 +141,11 @@ def _text(reply: Any) -> str:
 def printable(text: str) -> str:
     """Return a text of a pod in which control characters are escaped, but tabs and newlines."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda m: f"\\x{ord(m[0]):02x}", text)
+
+
+def conditions(job: Any) -> Sequence[Any]:
+    """Return the conditions of a Job."""
+    return (job.status.conditions if job.status else None) or ()
 
 
 def exit_of(pod: Any) -> tuple[int, str] | None:
@@ -223,28 +244,30 @@ class Cluster:
     ) -> Any:
         """Call a method of the client; return what `use` makes of the reply."""
         function = getattr(getattr(self._module, api)(self._client), method)
+
+        def failure(reason: Any, code: int = Code.UNAVAILABLE) -> QringError:
+            return QringError(f"cannot {what}: {printable(str(reason))[:_REASON_LENGTH]}", code)
+
         try:
             return use(function(*arguments, _request_timeout=_timeout(), **keys))
         except self._module.ApiException as error:
             reason = error.reason
             try:
                 reason = json.loads(error.body)["message"]
-            except _MALFORMED:
+            except MALFORMED:
                 pass
-            code = _CODES.get(error.status, Code.UNAVAILABLE)
-            raise QringError(f"cannot {what}: {reason}", code) from None
+            raise failure(reason, _CODES.get(error.status, Code.UNAVAILABLE)) from None
         except OSError as error:
-            raise QringError(f"cannot {what}: {error}", Code.UNAVAILABLE) from None
+            raise failure(error) from None
         except Exception as error:
             # urllib3's errors, without an import of its names.
             if type(error).__module__.partition(".")[0] == "urllib3":
-                raise QringError(f"cannot {what}: {error}", Code.UNAVAILABLE) from None
-            if isinstance(error, _MALFORMED):
+                raise failure(error) from None
+            if isinstance(error, MALFORMED):
                 reason = " ".join(str(error).split())[:200]
-                raise QringError(
-                    f"cannot {what}: the reply of the API server is malformed; check the address "
-                    f"of the server, and proxies before it ({reason})",
-                    Code.UNAVAILABLE,
+                raise failure(
+                    "the reply of the API server is malformed; check the address of the server, "
+                    f"and proxies before it ({reason})"
                 ) from None
             raise
 
@@ -410,7 +433,7 @@ class Cluster:
         def own(reply: Any) -> list[Any]:
             return [
                 pod
-                for pod in reply.items
+                for pod in _whole(reply).items
                 if any(owner.uid == uid for owner in pod.metadata.owner_references or ())
             ]
 

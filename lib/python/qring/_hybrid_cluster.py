@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _manifests
-from ._cluster import Cluster, exit_of, printable, waits_for
+from ._cluster import MALFORMED, Cluster, conditions, exit_of, printable, waits_for
 from ._hybrid_pod import JOB, PARTS, Files, pack
 from ._library import Code, QringError
 from ._manifests import Object
@@ -190,7 +190,9 @@ class Remote:
             return
         try:
             body = json.loads(self._secret(0)["job.json"])
-        except (ValueError, LookupError, RecursionError) as error:
+            if (body["kind"], body["metadata"]["name"]) != ("Job", self.name):
+                raise ValueError("it is another object")
+        except MALFORMED as error:
             raise QringError(
                 f"cannot start {self.name}: job.json of Secret {self.name}-code-0 is malformed "
                 f"({error}); start the function again",
@@ -227,23 +229,21 @@ class Remote:
     def state(self) -> str:
         """Return the state, as of :meth:`qring.HybridJob.state`."""
         job = self._job()
-        status = job.status
-        conditions = (status.conditions if status else None) or ()
-        true = [item.type for item in conditions if item.status == "True"]
+        true = [item.type for item in conditions(job) if item.status == "True"]
         if "Failed" in true:
             return "failed"
         if "Complete" in true:
             return "succeeded"
         if job.spec.suspend:
             return "cancelled"
-        return "running" if status and status.ready else "pending"
+        return "running" if job.status and job.status.ready else "pending"
 
     def reason(self) -> str:
         """Return why a job has failed without an outcome."""
-        conditions = self._job().status.conditions or ()
-        failed = next((item for item in conditions if item.type == "Failed"), None)
+        job = self._job()
+        failed = next((item for item in conditions(job) if item.type == "Failed"), None)
         if failed is not None and failed.reason == "DeadlineExceeded":
-            seconds = self._job().spec.active_deadline_seconds
+            seconds = job.spec.active_deadline_seconds
             return f"it did not end in {seconds} s; give a longer timeout="
         ends = [end for pod in self._pods() if (end := exit_of(pod)) is not None]
         if ends:
@@ -307,7 +307,7 @@ class Remote:
                         file = archive.extractfile(member) if member.isfile() else None
                         if file is not None and member.name.startswith("code/"):
                             code[member.name] = file.read()
-            except (tarfile.TarError, ValueError, LookupError, EOFError, zlib.error) as error:
+            except (*MALFORMED, tarfile.TarError, EOFError, zlib.error) as error:
                 raise QringError(
                     f"cannot read what was sent to {self.name}: its Secrets are malformed "
                     f"({error}); start the function again",

@@ -22,7 +22,17 @@ from typing import Any, Mapping
 import numpy as np
 
 from . import _hybrid_cluster, _manifests, _program, _progress
-from ._cluster import Cluster, exit_of, message, patient_state, printable, until, waits_for
+from ._cluster import (
+    MALFORMED,
+    Cluster,
+    conditions,
+    exit_of,
+    message,
+    patient_state,
+    printable,
+    until,
+    waits_for,
+)
 from ._library import Code, QringError
 from ._manifests import Options
 from ._program import ProgramError
@@ -94,10 +104,8 @@ class Handle:
             ``"pending"`` (no worker is ready), ``"running"``, ``"suspended"``, ``"succeeded"`` or
             ``"failed"``.
         """
-        status = self._job().status
-        if status is None:
-            return "pending"
-        true = [item.type for item in status.conditions or () if item.status == "True"]
+        job = self._job()
+        true = [item.type for item in conditions(job) if item.status == "True"]
         for condition, state in (
             ("Failed", "failed"),
             ("Complete", "succeeded"),
@@ -106,7 +114,8 @@ class Handle:
             if condition in true:
                 return state
         # At the end, pods that have succeeded are no longer ready.
-        return "running" if status.ready or status.succeeded else "pending"
+        status = job.status
+        return "running" if status and (status.ready or status.succeeded) else "pending"
 
     def pods(self) -> list[dict[str, Any]]:
         """Return the pods of the workers, oldest first.
@@ -324,8 +333,8 @@ class Handle:
         if ends:
             code, text = ends[0]
             return ProgramError(re.sub(r"^[A-Z] ", "", text), code, self._tail())
-        conditions = self._job().status.conditions or ()
-        reasons = [f"{item.reason}: {item.message}" for item in conditions if item.type == "Failed"]
+        failed = [item for item in conditions(self._job()) if item.type == "Failed"]
+        reasons = [f"{item.reason}: {item.message}" for item in failed]
         text = printable("; ".join(reasons)) or "no reason"
         return ProgramError(f"{self.name} failed: {text}", 138)
 
@@ -381,7 +390,7 @@ class Handle:
                 return path
             try:
                 content = base64.b64decode(data[name], validate=True)
-            except ValueError as error:
+            except MALFORMED as error:
                 raise QringError(
                     f"cannot read {name} of Secret {secret} in namespace {self.namespace}: "
                     f"{error}; submit the run again",

@@ -41,7 +41,7 @@ class _Api(http.server.BaseHTTPRequestHandler):
         fake.calls.append((self.command, self.path, body))
         for pattern, status in fake.refused:
             if re.search(pattern, f"{self.command} {path}"):
-                return self._refuse(status, "refused by the test")
+                return self._refuse(status, fake.reason)
         if path in fake.texts:
             return self._reply(200, fake.texts[path])
         if self.command == "POST":
@@ -102,7 +102,7 @@ class Fake:
 
     def __init__(self):
         self.calls, self.objects, self.pods, self.texts, self.refused = [], {}, [], {}, []
-        self.lost = None
+        self.lost, self.reason = None, "refused by the test"
         version = {"major": "1", "minor": "33+", "gitVersion": "v1.33.1"}
         empty = ("gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform")
         self.objects["/version/"] = {**version, **dict.fromkeys(empty, "")}

@@ -383,7 +383,10 @@ def test_records_that_are_malformed():
 def test_files_of_a_job_that_are_malformed(fake, client):
     handle = job(client)(train)(1)
     sent = fake.of("secrets", "small-code-0")
-    for data in ({}, None, {"part": "!"}, {"part": "aGVsbG8="}):
+    bodies = (b"{}", b"null", b'{"kind": "Job"}', b'{"kind": "Pod", "metadata": {"name": "small"}}')
+    wrong = [{"job.json": base64.b64encode(body).decode()} for body in bodies]
+    wrong += [{}, None, {"part": "!"}, {"part": "aGVsbG8="}]
+    for data in wrong:
         fake.objects["/api/v1/namespaces/ml/secrets/small-code-0"] = {**sent, "data": data}
         with pytest.raises(qring.QringError, match="cannot read what was sent") as caught:
             qring.attach("small", "ml", client=client).hyperparameters  # noqa: B018
@@ -392,6 +395,12 @@ def test_files_of_a_job_that_are_malformed(fake, client):
         with pytest.raises(qring.QringError, match="cannot start small: .* is malformed") as caught:
             handle.resume()
         assert caught.value.code == qring.Code.DATA_LOSS
+    null = {**sent, "data": {"part": None, "job.json": None}}
+    fake.objects["/api/v1/namespaces/ml/secrets/small-code-0"] = null
+    for call in (handle.resume, lambda: handle._backend.read("code/call.json")):
+        # Clients from version 37 on reject the reply.
+        with pytest.raises(qring.QringError, match=r"cannot .* malformed"):
+            call()
     for text in (b"[]", b"{", b'{"error": "x"}', b"[" * 100_000):
         fake.pods.clear()
         fake.pod(0, "\n".join(_hybrid_pod.records("out/outcome.json", text)), "Failed", 1)

@@ -439,6 +439,24 @@ def test_malformed_replies(fake, client, body):
         assert error.value.code == qring.Code.UNAVAILABLE
 
 
+@pytest.mark.parametrize("key", ["conditions", "containers", "args", "volumes"])
+def test_null_in_lists_of_replies(fake, client, key):
+    handle = submit(client)
+    fake.pod(0, phase="Pending")
+    fake.condition("Failed")
+    body = fake.of("jobs")
+    spec = body["spec"]["template"]["spec"]
+    pod = fake.pods[0]["status"]
+    if key == "conditions":
+        body["status"][key] = pod[key] = [None]
+    else:
+        (spec["containers"][0] if key == "args" else spec)[key] = [None]
+        pod["containerStatuses"] = [None]
+    for call in (handle.state, lambda: qring.attach("small", "ml", client=client), handle.pods):
+        with pytest.raises(qring.QringError, match="the reply of the API server is malformed"):
+            call()
+
+
 def test_a_malformed_job_of_the_config_map(fake, client):
     handle = submit(client)
     for data in ({}, None, {"job.json": "{"}, {"job.json": "[]"}, {"job.json": "[" * 100_000}):
@@ -684,6 +702,9 @@ def test_only_the_files_of_the_job_are_copied_from_its_secret(fake, client):
     (found,) = (result.out / "data").iterdir()
     assert found.name == name
     assert found.stat().st_mode & 0o777 == 0o600
+    secret["data"][name] = None
+    with pytest.raises(qring.QringError, match=r"cannot read .*Secret small-data"):
+        handle.result(out="b")
     secret["data"][name] = "?"
     with pytest.raises(qring.QringError, match=f"cannot read {name} of Secret small-data") as error:
         handle.result(out="b")
@@ -769,6 +790,15 @@ def test_control_characters_of_a_pod_are_escaped(fake, client):
     fake.pods.clear()
     with pytest.raises(qring.ProgramError, match=r"Policy: \\x1b\[31m"):
         handle.result()
+
+
+def test_control_characters_of_the_server_are_escaped(fake, client):
+    handle = submit(client)
+    fake.refused.append(("GET .*/jobs", 403))
+    fake.reason = "\x1b]0;title\x07" + "x" * 5000
+    with pytest.raises(qring.QringError, match=r"Job small .*: \\x1b\]0;title\\x07x") as e:
+        handle.state()
+    assert len(str(e.value)) < 1100
 
 
 def test_a_last_line_with_malformed_numbers_does_not_count(fake, client):
