@@ -418,7 +418,8 @@ enum qr_code qasm_assignment(struct qasm_reader *r) {
                          "this is a constant, which cannot be changed; declare a variable");
     if (qasm_skip(r, '[')) { /* one bit of an integer */
         QR_TRY(qasm_expression(r, &v));
-        QR_TRY(qasm_integer(r, token, v, "the number of a bit", 0, 62, &bit));
+        QR_TRY(qasm_integer(r, token, v, "the number of a bit", 0, to.width ? to.width - 1 : 62,
+                            &bit));
         QR_TRY(qasm_expect(r, ']', "']'"));
     }
     uint32_t operator= r->at;
@@ -435,13 +436,19 @@ enum qr_code qasm_assignment(struct qasm_reader *r) {
     qasm_next(r);
     QR_TRY(qasm_expression(r, &v));
     old = r->cells[r->pool[to.first]];
-    if (bit >= 0 && !op) {
-        int64_t all, one;
+    int64_t all = 0, one;
+    if (bit >= 0) {
+        if (to.type != QASM_INT && to.type != QASM_UINT)
+            return qasm_refuse(r, token, "only bits of integers are assigned; use int or uint");
+        if (op && op != '&' && op != '|' && op != '^')
+            return qasm_fail(r, operator, "a bit has no such operator; use &=, |= or ^=");
         QR_TRY(qasm_integer(r, token, old, "the variable", INT64_MIN, INT64_MAX, &all));
+        old = qasm_typed(all >> bit & 1, QASM_BIT, 0);
+    }
+    if (op) QR_TRY(qasm_binary(r, operator, op, old, v, &v));
+    if (bit >= 0) {
         QR_TRY(qasm_integer(r, token, v, "a bit", 0, 1, &one));
         v = qasm_whole((all & ~(INT64_C(1) << bit)) | one << bit);
-    } else {
-        QR_TRY(qasm_binary(r, operator, op, old, v, &v));
     }
     QR_TRY(qasm_convert(r, token, to.type, to.width, v, &r->cells[r->pool[to.first]]));
     return qasm_expect(r, ';', "';' after the assignment");

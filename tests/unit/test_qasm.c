@@ -269,6 +269,9 @@ static const char *const equal_texts[][2] = {
      STD "qubit[4] q; x q[1]; x q[2];"},
     {STD "uint[4] m = 5; qubit[4] q; m[1] = 1; m <<= 1; for int i in [0:3] if (bool(m[i])) x q[i];",
      STD "qubit[4] q; x q[1]; x q[2]; x q[3];"},
+    {STD "qubit q; uint[4] a = 0; a[2] |= 1; rx(a) q; int b = 8; b[3] ^= 1; rx(b) q; "
+         "b = 7; b[1] &= 0; rx(b) q; b[1] |= 0; rx(b) q;",
+     STD "qubit q; rx(4) q; rx(0) q; rx(5) q; rx(5) q;"},
     {STD "qubit q; bit[8] a = \"10001111\"; if ((a << 1) == \"00011110\") x q; rx(a >> 4) q; "
          "rx(~a) q; rx(~(a ^ 15)) q; rx(~a[0]) q; rx(~(a[0] ^ a[4])) q; rx(a[0] << 3 | a[1]) q; "
          "rx(~bit[2](1)) q;",
@@ -485,6 +488,7 @@ static const char *const after_measurement[][2] = {
      "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},{\"if\":[0,1],\"gates\":[H]}"},
     {"rx(0.5 * float(c[0])) q[2];", "{\"if\":[0],\"gates\":["
                                     "{\"gate\":\"RX\",\"qubits\":[2],\"angle\":0.5}]}"},
+    {"int n = 2; n[0] ^= c[0]; c[0] = 0; if (c[1]) x q[2];", "{\"if\":[1],\"gates\":[X]}"},
     {"bit d = c[1]; if (d) x q[2];", "{\"if\":[1],\"gates\":[X]}"},
     {"int s; s = c; switch (s) { case 3 { x q[2]; } }", "{\"if\":[0,1],\"gates\":[X]}"},
     {"int s = 2 * c[1] + 1; bool b = s > 1 && !c[0]; if (b) x q[2]; if (s == 1) h q[2];",
@@ -633,6 +637,9 @@ static const struct {
     {"qubit q; def f(int a; x q; ", "column 23", "the statement ends here", false},
     {STD "qubit q; int q;", "column 38", "declared already", false},
     {STD "qubit q; const int n = 2; n = 3;", "column 51", "a constant", false},
+    {STD "qubit q; uint[4] n = 2; n[1] += 1;", "column 54", "use &=, |= or ^=", false},
+    {STD "qubit q; uint[4] n = 2; n[4] = 1;", "column 49", "it must be from 0 to 3", false},
+    {STD "qubit q; angle[4] t = 0; t[1] = 1;", "column 50", "only bits of integers", true},
     {STD "qubit q; rx(1/0) q;", "column 38", "division by zero", false},
     {STD "qubit q; rx(sqrt(-1)) q;", "column 37", "not a finite number", false},
     {STD "qubit q; pow(1e300) @ rx(1e300) q;", "gate 0 (X)", "not a finite number", false},
