@@ -42,22 +42,29 @@ static enum qr_code declare_qubits(struct qasm_reader *r, uint32_t token, uint32
     return qasm_declare(r, token, &s);
 }
 
+enum qr_code qasm_add_variable(struct qasm_reader *r, uint32_t token,
+                               struct qasm_selection *items) {
+    uint64_t n = 1;
+    for (unsigned k = 0; k < items->n_dims; k++)
+        if ((n *= items->dims[k]) > MAX_BITS) break;
+    if (n + r->n_cells > MAX_BITS)
+        return qasm_fail(r, token, "up to here variables have more than %d elements; use fewer",
+                         MAX_BITS);
+    items->n = (uint32_t)n;
+    items->first = qasm_pool_add(r, items->n);
+    uint32_t cells = qasm_cells_add(r, items->n);
+    for (uint32_t i = 0; i < items->n; i++) r->pool[items->first + i] = cells + i;
+    r->steps += n;
+    return QR_OK;
+}
+
 /* Variables: cells and a symbol. */
 static enum qr_code declare_cells(struct qasm_reader *r, uint32_t token, uint32_t name,
                                   const struct qasm_selection *shape) {
     struct qasm_symbol s = {.kind = QASM_VARIABLE, .name = name, .items = *shape};
-    uint64_t n = 1;
-    for (unsigned k = 0; k < shape->n_dims; k++)
-        if ((n *= shape->dims[k]) > MAX_BITS) break;
-    if (n + r->n_cells > MAX_BITS)
-        return qasm_fail(r, token, "up to here variables have more than %d elements; use fewer",
-                         MAX_BITS);
-    s.items.n = (uint32_t)n;
-    s.items.first = qasm_pool_add(r, s.items.n);
-    uint32_t cells = qasm_cells_add(r, s.items.n);
-    for (uint32_t i = 0; i < s.items.n; i++) r->pool[s.items.first + i] = cells + i;
-    if (shape->type == QASM_BIT && !r->start) qasm_number_bits(r, cells, s.items.n);
-    r->steps += n;
+    QR_TRY(qasm_add_variable(r, token, &s.items));
+    if (shape->type == QASM_BIT && !r->start)
+        qasm_number_bits(r, r->n_cells - s.items.n, s.items.n);
     return qasm_declare(r, token, &s);
 }
 
@@ -91,8 +98,7 @@ static enum qr_code store_bits(struct qasm_reader *r, const struct qasm_selectio
     return QR_OK;
 }
 
-/* Stores r->returned_bits. */
-static void store_returned(struct qasm_reader *r, const struct qasm_selection *to) {
+void qasm_store_returned(struct qasm_reader *r, const struct qasm_selection *to) {
     for (uint32_t i = 0; i < to->n; i++) r->cells[r->pool[to->first + i]] = r->returned_bits[i];
 }
 
@@ -202,13 +208,13 @@ static enum qr_code read_value(struct qasm_reader *r, const struct qasm_selectio
     if (bits && qasm_register(r, &from) && from.n == to->n) {
         qasm_copy_bits(r, &from); /* which may be a part of `to` */
         qasm_next(r);
-        store_returned(r, to);
+        qasm_store_returned(r, to);
         return QR_OK;
     }
     size_t n_gates = r->gates.list.n; /* Calls of subroutines are not repeated. */
     QR_TRY(qasm_expression(r, &v));
     if (bits && qasm_returns_bits(r, token) && r->n_returned == to->n) {
-        store_returned(r, to);
+        qasm_store_returned(r, to);
         return QR_OK;
     }
     if (v.kind == QASM_UNKNOWN && v.derived && v.result && !to->n_dims && to->type != QASM_BIT &&

@@ -403,6 +403,11 @@ bool qasm_is_declaration(const struct qasm_reader *r);
 QR_MUST_CHECK enum qr_code qasm_declaration(struct qasm_reader *r);
 /* name = value, name += value */
 QR_MUST_CHECK enum qr_code qasm_assignment(struct qasm_reader *r);
+/* Gives the shape of a variable cells, which are 0. */
+QR_MUST_CHECK enum qr_code qasm_add_variable(struct qasm_reader *r, uint32_t token,
+                                             struct qasm_selection *items);
+/* Stores r->returned_bits in as many cells. */
+void qasm_store_returned(struct qasm_reader *r, const struct qasm_selection *to);
 QR_MUST_CHECK enum qr_code qasm_declare_value(struct qasm_reader *r, uint32_t token,
                                               enum qasm_type type, unsigned width,
                                               struct qasm_value v);

@@ -59,15 +59,16 @@ static enum qr_code read_argument(struct qasm_reader *r, int64_t size, bool arra
             return qasm_fail(r, token, "this argument must be bits; declare a bit register");
         given.constant |= items->constant;
         *items = given;
+        if (given.qubits || array) return QR_OK;
+        items->constant = false; /* bits are passed by value */
+        qasm_copy_bits(r, &given);
+        QR_TRY(qasm_add_variable(r, token, items));
+        qasm_store_returned(r, items);
         return QR_OK;
     }
     QR_TRY(qasm_expression(r, &v));
-    QR_TRY(qasm_convert(r, token, items->type, items->width, v, &v));
-    uint32_t cell = qasm_cells_add(r, 1);
-    r->cells[cell] = v;
-    items->first = qasm_pool_add(r, 1);
-    r->pool[items->first] = cell;
-    return QR_OK;
+    QR_TRY(qasm_add_variable(r, token, items));
+    return qasm_convert(r, token, items->type, items->width, v, &r->cells[r->pool[items->first]]);
 }
 
 /* Reads definition and call in parallel, and makes a symbol of each argument. */

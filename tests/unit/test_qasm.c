@@ -312,6 +312,9 @@ static const char *const equal_texts[][2] = {
          "def s(float x) -> float { return sin(x) + f(3); } qubit q; rx(f(4)) q; rx(g(3)) q; "
          "rx(s(0.5)) q;",
      STD "qubit q; rx(24) q; rx(138) q; rx(sin(0.5) + 6) q;"},
+    {STD "def f(bit[2] a, qubit b) { a[0] = 0; if (a == 2) x b; } const bit[2] c = 3; qubit q; "
+         "f(c, q); rx(c) q;",
+     STD "qubit q; x q; rx(3) q;"},
     {STD "def set(mutable array[int, #dim = 1] a, readonly array[int, 2] b) { a[0] = b[1]; }\n"
          "array[int, 2] a = {1, 2}; array[int, 2] b = {7, 8}; set(a, b); qubit q; rx(a[0]) q;",
      STD "qubit q; rx(8) q;"},
@@ -488,6 +491,10 @@ static const char *const after_measurement[][2] = {
      "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]},{\"if\":[0,1],\"gates\":[H]}"},
     {"rx(0.5 * float(c[0])) q[2];", "{\"if\":[0],\"gates\":["
                                     "{\"gate\":\"RX\",\"qubits\":[2],\"angle\":0.5}]}"},
+    {"def f(bit[2] a, qubit b) { a[0] = 0; a[1] = measure b; } f(c, q[2]); if (c[0]) x q[2];",
+     "{\"measure\":[2],\"bits\":[2]},{\"if\":[0],\"gates\":[X]}"},
+    {"def f(bit[2] a, qubit b) { if (a == 1) x b; } f(c, q[2]);",
+     "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
     {"int n = 2; n[0] ^= c[0]; c[0] = 0; if (c[1]) x q[2];", "{\"if\":[1],\"gates\":[X]}"},
     {"bit d = c[1]; if (d) x q[2];", "{\"if\":[1],\"gates\":[X]}"},
     {"int s; s = c; switch (s) { case 3 { x q[2]; } }", "{\"if\":[0,1],\"gates\":[X]}"},
