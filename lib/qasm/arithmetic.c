@@ -194,12 +194,34 @@ static struct qasm_value wrapped_angle(double v, unsigned n) {
     return ret;
 }
 
+uint32_t qasm_table_add(struct qasm_reader *r, const struct qasm_table *t) {
+    if (r->n_tables == r->cap_tables) {
+        r->cap_tables = r->cap_tables ? 2 * r->cap_tables : 16;
+        r->tables = qr_xreallocarray(r->tables, r->cap_tables, sizeof *r->tables);
+    }
+    r->tables[r->n_tables] = *t;
+    return ++r->n_tables;
+}
+
+static enum qr_code convert_table(struct qasm_reader *r, uint32_t token, enum qasm_type type,
+                                  unsigned width, uint32_t *table) {
+    struct qasm_table t = r->tables[*table - 1];
+    const struct qasm_value *from = t.values;
+    enum qr_code code = QR_OK;
+    t.values = qr_xcalloc((size_t)1 << t.n, sizeof *t.values);
+    *table = qasm_table_add(r, &t);
+    for (unsigned k = 0; k < 1u << t.n && !code; k++)
+        code = qasm_convert(r, token, type, width, from[k], &t.values[k]);
+    r->steps += UINT64_C(1) << t.n;
+    return code;
+}
+
 enum qr_code qasm_convert(struct qasm_reader *r, uint32_t token, enum qasm_type type,
                           unsigned width, struct qasm_value v, struct qasm_value *ret) {
     *ret = v;
     if (v.kind == QASM_UNKNOWN) {
         ret->derived |= type == QASM_FLOATING || type == QASM_ANGLE;
-        return QR_OK;
+        return v.table ? convert_table(r, token, type, width, &ret->table) : QR_OK;
     }
     if (type == QASM_FLOATING || type == QASM_ANGLE) {
         if (v.kind == QASM_SYMBOLIC) return QR_OK;

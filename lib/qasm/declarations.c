@@ -146,8 +146,7 @@ static enum qr_code fill_table(struct qasm_reader *r, uint32_t token, struct qas
 
 /* Gives a value that depends on at most QASM_TABLE measured bits a table, so that a statement that
  * uses the variable can depend on them. */
-static enum qr_code tabulate(struct qasm_reader *r, uint32_t token, const struct qasm_selection *to,
-                             struct qasm_value *v) {
+static enum qr_code tabulate(struct qasm_reader *r, uint32_t token, struct qasm_value *v) {
     uint32_t end = r->at;
     bool whole = false;
     struct qasm_table t = {.values = qr_xcalloc(1u << QASM_TABLE, sizeof *t.values)};
@@ -161,25 +160,44 @@ static enum qr_code tabulate(struct qasm_reader *r, uint32_t token, const struct
             if (t.results[i] == result) result = 0; /* by a variable without a table */
     }
     r->at = end;
-    for (unsigned k = 0; k < 1u << t.n && whole && !code; k++)
-        code = qasm_convert(r, token, to->type, to->width, t.values[k], &t.values[k]);
     if (code || !whole) {
         free(t.values);
         return code;
     }
-    if (r->n_tables == r->cap_tables) {
-        r->cap_tables = r->cap_tables ? 2 * r->cap_tables : 16;
-        r->tables = qr_xreallocarray(r->tables, r->cap_tables, sizeof *r->tables);
-    }
     t.values = qr_xreallocarray(t.values, (size_t)1 << t.n, sizeof *t.values);
-    r->tables[r->n_tables] = t;
-    v->table = ++r->n_tables;
+    v->table = qasm_table_add(r, &t);
+    return QR_OK;
+}
+
+enum qr_code qasm_read_value(struct qasm_reader *r, const struct qasm_selection *to) {
+    struct qasm_value v;
+    uint32_t token = r->at;
+    bool bits = to->type == QASM_BIT && to->n_dims == 1;
+    struct qasm_selection from;
+    if (bits && qasm_register(r, &from) && from.n == to->n) {
+        qasm_copy_bits(r, &from); /* which may be a part of `to` */
+        qasm_next(r);
+        qasm_store_returned(r, to);
+        return QR_OK;
+    }
+    size_t n_gates = r->gates.list.n; /* Calls of subroutines are not repeated. */
+    QR_TRY(qasm_expression(r, &v));
+    if (bits && qasm_returns_bits(r, token) && r->n_returned == to->n) {
+        qasm_store_returned(r, to);
+        return QR_OK;
+    }
+    if (v.kind == QASM_UNKNOWN && v.derived && v.result && !to->n_dims &&
+        n_gates == r->gates.list.n)
+        QR_TRY(tabulate(r, token, &v));
+    unsigned width = bits ? (to->n < 63 ? to->n : 63) : to->width;
+    QR_TRY(qasm_convert(r, token, to->type, width, v, &v));
+    if (to->n_dims) return store_bits(r, to, v);
+    r->cells[r->pool[to->first]] = v;
     return QR_OK;
 }
 
 /* The value after "=": an expression, a measurement, a list, or another array. */
 static enum qr_code read_value(struct qasm_reader *r, const struct qasm_selection *to) {
-    struct qasm_value v;
     uint32_t token = r->at, at = 0;
     if (to->n_dims && qasm_is(r, '{')) return read_elements(r, to, 0, &at);
     if (qasm_is_key(r, QASM_KEY_measure)) {
@@ -203,29 +221,7 @@ static enum qr_code read_value(struct qasm_reader *r, const struct qasm_selectio
                                 &r->cells[r->pool[to->first + i]]));
         return QR_OK;
     }
-    bool bits = to->type == QASM_BIT && to->n_dims == 1;
-    struct qasm_selection from;
-    if (bits && qasm_register(r, &from) && from.n == to->n) {
-        qasm_copy_bits(r, &from); /* which may be a part of `to` */
-        qasm_next(r);
-        qasm_store_returned(r, to);
-        return QR_OK;
-    }
-    size_t n_gates = r->gates.list.n; /* Calls of subroutines are not repeated. */
-    QR_TRY(qasm_expression(r, &v));
-    if (bits && qasm_returns_bits(r, token) && r->n_returned == to->n) {
-        qasm_store_returned(r, to);
-        return QR_OK;
-    }
-    if (v.kind == QASM_UNKNOWN && v.derived && v.result && !to->n_dims && to->type != QASM_BIT &&
-        n_gates == r->gates.list.n)
-        QR_TRY(tabulate(r, token, to, &v));
-    unsigned width = to->type == QASM_BIT ? (to->n_dims && to->n < 63 ? to->n : 63) : to->width;
-    if (to->type == QASM_BIT && !to->n_dims) width = 1;
-    QR_TRY(qasm_convert(r, token, to->type, width, v, &v));
-    if (to->n_dims) return store_bits(r, to, v);
-    r->cells[r->pool[to->first]] = v;
-    return QR_OK;
+    return qasm_read_value(r, to);
 }
 
 /* int[8], bit[4], array[float, 2, 3] */

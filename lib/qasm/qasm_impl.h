@@ -291,6 +291,8 @@ QR_MUST_CHECK enum qr_code qasm_unary(struct qasm_reader *r, uint32_t token, uns
 QR_MUST_CHECK enum qr_code qasm_function(struct qasm_reader *r, uint32_t token,
                                          const struct qasm_value *v, unsigned n,
                                          struct qasm_value *ret, bool *ret_known);
+/* Takes over the values of a table; returns 1 + its number. */
+uint32_t qasm_table_add(struct qasm_reader *r, const struct qasm_table *t);
 /* The value as one of a type. */
 QR_MUST_CHECK enum qr_code qasm_convert(struct qasm_reader *r, uint32_t token, enum qasm_type type,
                                         unsigned width, struct qasm_value v,
@@ -355,6 +357,7 @@ QR_MUST_CHECK enum qr_code qasm_measure_into(struct qasm_reader *r, uint32_t tok
 /* A value that depends on what v depends on. */
 static inline struct qasm_value qasm_derived(struct qasm_value v) {
     v.derived = true;
+    v.table = 0;
     return v;
 }
 /* Fails on an UNKNOWN value, which the statement must know; what: "the angle". */
@@ -403,6 +406,8 @@ bool qasm_is_declaration(const struct qasm_reader *r);
 QR_MUST_CHECK enum qr_code qasm_declaration(struct qasm_reader *r);
 /* name = value, name += value */
 QR_MUST_CHECK enum qr_code qasm_assignment(struct qasm_reader *r);
+/* An expression as the value of a variable. */
+QR_MUST_CHECK enum qr_code qasm_read_value(struct qasm_reader *r, const struct qasm_selection *to);
 /* Gives the shape of a variable cells, which are 0. */
 QR_MUST_CHECK enum qr_code qasm_add_variable(struct qasm_reader *r, uint32_t token,
                                              struct qasm_selection *items);

@@ -43,7 +43,6 @@ static enum qr_code read_argument_type(struct qasm_reader *r, struct qasm_select
 static enum qr_code read_argument(struct qasm_reader *r, int64_t size, bool array,
                                   struct qasm_selection *items) {
     struct qasm_selection given;
-    struct qasm_value v;
     uint32_t token = r->at;
     if (items->qubits || array || size) {
         QR_TRY(qasm_select(r, &given));
@@ -66,9 +65,8 @@ static enum qr_code read_argument(struct qasm_reader *r, int64_t size, bool arra
         qasm_store_returned(r, items);
         return QR_OK;
     }
-    QR_TRY(qasm_expression(r, &v));
     QR_TRY(qasm_add_variable(r, token, items));
-    return qasm_convert(r, token, items->type, items->width, v, &r->cells[r->pool[items->first]]);
+    return qasm_read_value(r, items);
 }
 
 /* Reads definition and call in parallel, and makes a symbol of each argument. */

@@ -495,6 +495,17 @@ static const char *const after_measurement[][2] = {
      "{\"measure\":[2],\"bits\":[2]},{\"if\":[0],\"gates\":[X]}"},
     {"def f(bit[2] a, qubit b) { if (a == 1) x b; } f(c, q[2]);",
      "{\"if\":[0,1],\"if_values\":[1,0],\"gates\":[X]}"},
+    {"bit d = !c[0]; if (d) x q[2];", "{\"if\":[0],\"if_values\":[0],\"gates\":[X]}"},
+    {"bool d = !c[0]; bit e = !d; if (e) x q[2];", "{\"if\":[0],\"gates\":[X]}"},
+    {"int n = c; bit d = n[1]; bit[2] e; e[1] = d & !c[0]; if (e == 2) x q[2];",
+     "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]}"},
+    {"def f(bit a, uint[1] n, qubit b) { if (a) x b; if (n == 0) h b; } f(!c[0], 2 * c[1], q[2]);",
+     "{\"if\":[0],\"if_values\":[0],\"gates\":[X]},"
+     "{\"if\":[1],\"if_values\":[0],\"gates\":[H]},{\"if\":[1],\"gates\":[H]}"},
+    {"def f(bit[2] a, qubit b) -> uint[1] { int n = a; h b; return n; } int k = f(c, q[2]); "
+     "if (k == 0) x q[2];",
+     "H,{\"if\":[0,1],\"if_values\":[0,0],\"gates\":[X]},"
+     "{\"if\":[0,1],\"if_values\":[0,1],\"gates\":[X]}"},
     {"int n = 2; n[0] ^= c[0]; c[0] = 0; if (c[1]) x q[2];", "{\"if\":[1],\"gates\":[X]}"},
     {"bit d = c[1]; if (d) x q[2];", "{\"if\":[1],\"gates\":[X]}"},
     {"int s; s = c; switch (s) { case 3 { x q[2]; } }", "{\"if\":[0,1],\"gates\":[X]}"},
@@ -701,6 +712,8 @@ static const struct {
     {STD "qubit q; bit c = measure q; if (c) c = measure q;", "column 64",
      "whether this is measured depends on a measured bit", true},
     {STD "qubit q; bit c = measure q; bit d = c; c = measure q; if (d) x q;", "column 83",
+     "depends on a measured bit by a variable, or on a bit that was measured again", true},
+    {STD "qubit q; bit c = measure q; int n = 2 * c; n += 1; if (n == 2) x q;", "column 80",
      "depends on a measured bit by a variable, or on a bit that was measured again", true},
     {STD "qubit q; bit c = measure q; for int i in [0:2] { if (c) break; }", "column 74",
      "a jump or declaration depends on a measured bit", true},
