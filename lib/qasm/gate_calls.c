@@ -284,7 +284,7 @@ enum qr_code qasm_gate_call(struct qasm_reader *r) {
     const struct qasm_symbol *found = qasm_find_called(r, call.name);
     struct qasm_symbol gate;
     bool defined = found && found->kind == QASM_GATE,
-         phase = !found && r->version == 3 && r->names[call.name].bytes == 6 &&
+         phase = !found && r->names[call.name].bytes == 6 &&
                  memcmp(r->names[call.name].text, "gphase", 6) == 0;
     if (found && !defined)
         return qasm_fail(r, call.token, "'%.*s' is no gate; expected a gate or an assignment",
@@ -301,6 +301,7 @@ enum qr_code qasm_gate_call(struct qasm_reader *r) {
     uint32_t n_cells = r->n_cells;
     QR_TRY(read_angles(r, &call));
     QR_TRY(read_operands(r, &call));
+    if (phase && r->version == 2) n_qubits = call.n_operands; /* PennyLane gives any */
     QR_TRY(check_counts(r, &call, n_angles, n_qubits));
     QR_TRY(broadcast_gate(r, defined ? &gate : NULL, phase, &call));
     r->n_cells = n_cells;

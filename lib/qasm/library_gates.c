@@ -57,7 +57,6 @@ static const struct library_gate library[] = {
     {ROW("id", Q | S, 0, 1), .gate = "I"},
     {ROW("i", B, 0, 1), .gate = "I"},
     {ROW("u0", Q, 1, 1), .gate = "I"},
-    {ROW("gphase", Q, 1, 1), .gate = "I"}, /* so PennyLane writes it in OpenQASM 2 */
     {ROW("rx", Q | S | B, 1, 1), .gate = "RX"},
     {ROW("ry", Q | S | B, 1, 1), .gate = "RY"},
     {ROW("rz", Q | S | B, 1, 1), .gate = "RZ"},

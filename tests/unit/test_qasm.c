@@ -329,6 +329,9 @@ static const char *const equal_texts[][2] = {
     {"OPENQASM 2.0; include \"qelib1.inc\"; qreg ctrl[2]; creg angle[2]; rx(2^3/2*1/2) ctrl[0]; "
      "if (angle == 0) x ctrl; cx ctrl[0], ctrl[1];",
      STD "qubit[2] q; rx(2) q[0]; x q; cx q[0], q[1];"},
+    {"OPENQASM 2.0; include \"qelib1.inc\"; qreg q[2]; x q[1]; gphase(0.5) ; gphase(pi) q[0]; "
+     "gphase(0.1) q[1],q[0]; gate g a { gphase(1); x a; } g q[0];",
+     STD "qubit[2] q; x q[1]; x q[0];"},
     {STD "gate x a { U(1, 2, 3) a; } qubit q; x q;", "qubit q; U(1, 2, 3) q;"},
     {STD "gate a q { h q; } gate h q { x q; } qubit q; a q; h q;", STD "qubit q; h q; x q;"},
     {"qubit q;", STD "qubit q; id q;"},
