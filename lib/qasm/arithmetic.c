@@ -264,6 +264,10 @@ static enum qr_code divide_whole(struct qasm_reader *r, uint32_t token, unsigned
     if (b == 0) return qasm_fail(r, token, "division by zero; correct the divisor");
     if (a == INT64_MIN && b == -1)
         return qasm_fail(r, token, "the integer exceeds 64 bits; use float");
+    if (op == '/' && r->exact && a % b)
+        return qasm_refuse(r, token,
+                           "in a power the division of integers drops a fraction; write 1/2 as 0.5 "
+                           "or 1.0/2");
     *ret = op == '/' ? a / b : a % b;
     return QR_OK;
 }

@@ -36,7 +36,10 @@ static enum qr_code read_modifier(struct qasm_reader *r, struct gate_call *call)
     qasm_next(r);
     if (qasm_skip(r, '(')) {
         uint32_t token = r->at;
-        QR_TRY(qasm_expression(r, &v));
+        r->exact = m.kind == QASM_KEY_pow;
+        enum qr_code code = qasm_expression(r, &v);
+        r->exact = false;
+        QR_TRY(code);
         QR_TRY(qasm_expect(r, ')', "')' after the argument of a modifier"));
         if (m.kind == QASM_KEY_inv) return qasm_fail(r, token, "inv takes no argument; remove it");
         if (m.kind != QASM_KEY_pow)

@@ -184,6 +184,7 @@ struct qasm_reader {
     /* The same, bit by bit, if it is a bit register: of the call from one token up to another */
     struct qasm_value *returned_bits;
     uint32_t n_returned, cap_returned, call, call_end;
+    bool exact;             /* integers must divide exactly: in the argument of pow */
     unsigned sets;          /* included gates, a mask of enum qasm_set */
     bool in_gate, checking; /* checking: a definition's body is executed, but adds no gates */
 

@@ -201,6 +201,7 @@ static const char *const equal_matrix_texts[][2] = {
     {"rc3x " D ";", "h q[3]; t q[3]; cx q[2], q[3]; tdg q[3]; h q[3]; cx q[0], q[3]; t q[3]; "
                     "cx q[1], q[3]; tdg q[3]; cx q[0], q[3]; t q[3]; cx q[1], q[3]; tdg q[3]; "
                     "h q[3]; t q[3]; cx q[2], q[3]; tdg q[3]; h q[3];"},
+    {"ctrl @ pow(6/2) @ pow(1.0/2) @ z " B ";", "ctrl @ sdg " B ";"},
     {"ctrl @ pow(-0.5) @ z " B ";", "ctrl @ U(0, 0, -pi/2) " B ";"},
     {"ctrl @ pow(-0.25) @ x " B ";", "ctrl @ inv @ pow(0.25) @ x " B ";"},
     {"ctrl @ pow(-1.5) @ y " B ";", "ctrl @ inv @ pow(1.5) @ y " B ";"},
@@ -661,6 +662,8 @@ static const struct {
     {STD "qubit q; uint[4] n = 2; n[1] += 1;", "column 54", "use &=, |= or ^=", false},
     {STD "qubit q; uint[4] n = 2; n[4] = 1;", "column 49", "it must be from 0 to 3", false},
     {STD "qubit q; angle[4] t = 0; t[1] = 1;", "column 50", "only bits of integers", true},
+    {STD "qubit q; pow(1/2) @ x q;", "column 39", "write 1/2 as 0.5", true},
+    {STD "qubit q; const int n = 3; pow(-n/2) @ x q;", "column 57", "drops a fraction", true},
     {STD "qubit q; rx(1/0) q;", "column 38", "division by zero", false},
     {STD "qubit q; rx(sqrt(-1)) q;", "column 37", "not a finite number", false},
     {STD "qubit q; pow(1e300) @ rx(1e300) q;", "gate 0 (X)", "not a finite number", false},
