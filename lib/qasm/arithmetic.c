@@ -288,19 +288,25 @@ static enum qr_code fail_wide(struct qasm_reader *r, uint32_t token) {
     return qasm_refuse(r, token, "the result exceeds 63 bits; use fewer bits");
 }
 
+/* uint has 64 bits */
+static unsigned bits_of(struct qasm_value v) {
+    return v.type == QASM_UINT && !v.width ? 64 : v.width;
+}
+
 /* The type of the result: shifts keep that of the left operand, logic that of the wider one where
- * the result fits; sums of uint of one width have this width. */
+ * the result fits; sums of uint have the wider one's. */
 static struct qasm_value typed_result(unsigned op, struct qasm_value a, struct qasm_value b,
                                       int64_t v) {
     bool shift = op == QASM_LEFT || op == QASM_RIGHT, logic = op == '&' || op == '|' || op == '^';
     if (logic && a.type == b.type && a.width == b.width)
         return qasm_typed(v, (enum qasm_type)a.type, a.width);
-    const struct qasm_value *of = !logic || a.width >= b.width ? &a : &b;
-    bool typed = shift || (logic && (of->width > 63 || v >> of->width == 0)) ||
-                 (a.type == QASM_UINT && b.type == QASM_UINT && a.width == b.width);
-    return typed && of->width ? qasm_typed(wrapped_whole(v, QASM_UINT, of->width),
-                                           (enum qasm_type)of->type, of->width)
-                              : qasm_whole(v);
+    const struct qasm_value *of = shift || bits_of(a) >= bits_of(b) ? &a : &b;
+    unsigned width = bits_of(*of);
+    bool typed = shift || (logic && (width > 63 || v >> width == 0)) ||
+                 (a.type == QASM_UINT && b.type == QASM_UINT);
+    return typed && width
+               ? qasm_typed(wrapped_whole(v, QASM_UINT, width), (enum qasm_type)of->type, of->width)
+               : qasm_whole(v);
 }
 
 static enum qr_code whole_binary(struct qasm_reader *r, uint32_t token, unsigned op,
@@ -317,7 +323,7 @@ static enum qr_code whole_binary(struct qasm_reader *r, uint32_t token, unsigned
     case QASM_POWER: over = power_whole(a, b, &v); break;
     case QASM_LEFT:
         v = b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b);
-        if (left.width > 63 || (left.type == QASM_UINT && v < 0)) return fail_wide(r, token);
+        if (left.width > 63) return fail_wide(r, token);
         break;
     case QASM_RIGHT: v = b < 0 || b > 63 ? 0 : a >> b; break;
     case '&': v = a & b; break;
@@ -326,8 +332,8 @@ static enum qr_code whole_binary(struct qasm_reader *r, uint32_t token, unsigned
     default: return qasm_fail(r, token, "this operator is unknown");
     }
     *ret = typed_result(op, left, right, v);
-    return over && !ret->width ? qasm_fail(r, token, "the integer exceeds 64 bits; use float")
-                               : QR_OK;
+    if (over && !ret->width) return qasm_fail(r, token, "the integer exceeds 64 bits; use float");
+    return ret->type == QASM_UINT && ret->whole < 0 ? fail_wide(r, token) : QR_OK;
 }
 
 /* Comparisons and logic; false: op is none of these. */

@@ -270,6 +270,9 @@ static const char *const equal_texts[][2] = {
      STD "qubit[4] q; x q[1]; x q[2];"},
     {STD "uint[4] m = 5; qubit[4] q; m[1] = 1; m <<= 1; for int i in [0:3] if (bool(m[i])) x q[i];",
      STD "qubit[4] q; x q[1]; x q[2]; x q[3];"},
+    {STD "qubit q; uint[8] c = 255; uint[4] a = 15; rx(c + a) q; rx(a - c) q; rx(a * c) q; "
+         "rx(c / a) q; uint d = 7; rx(a - d) q; rx(d + a) q; rx(a | c) q;",
+     STD "qubit q; rx(14) q; rx(16) q; rx(241) q; rx(17) q; rx(8) q; rx(22) q; rx(255) q;"},
     {STD "qubit q; uint[4] a = 0; a[2] |= 1; rx(a) q; int b = 8; b[3] ^= 1; rx(b) q; "
          "b = 7; b[1] &= 0; rx(b) q; b[1] |= 0; rx(b) q;",
      STD "qubit q; rx(4) q; rx(0) q; rx(5) q; rx(5) q;"},
@@ -725,6 +728,7 @@ static const struct {
      "a jump or declaration depends on a measured bit", true},
     {STD "qubit q; uint[64] a = 1; a <<= 63;", "column 52", "exceeds 63 bits", true},
     {STD "qubit q; uint a = 1; a = a - 2;", "column 50", "limited to 0 to 2^63 - 1", true},
+    {STD "qubit q; uint a = 1; uint[8] b = 2; rx(a - b) q;", "column 66", "exceeds 63 bits", true},
     {STD "qubit q; uint[64] a = 1; rx(~a) q;", "column 53", "exceeds 63 bits", true},
     {STD "qubit q; uint[64] a = 18446744073709551615;", "column 47", "too large for an integer",
      true},
