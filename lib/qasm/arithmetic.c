@@ -337,14 +337,18 @@ static enum qr_code whole_binary(struct qasm_reader *r, uint32_t token, unsigned
 }
 
 /* Comparisons and logic; false: op is none of these. */
-static bool compare_values(unsigned op, double a, double b, int64_t *ret) {
+static bool compare_values(unsigned op, struct qasm_value left, struct qasm_value right,
+                           int64_t *ret) {
+    double a = qasm_number(left), b = qasm_number(right);
+    bool whole = left.kind == QASM_WHOLE && right.kind == QASM_WHOLE; /* of up to 64 bits */
+    int order = whole ? (left.whole > right.whole) - (left.whole < right.whole) : (a > b) - (a < b);
     switch (op) {
-    case QASM_EQUAL: *ret = a == b; return true;
-    case QASM_UNEQUAL: *ret = a != b; return true;
-    case QASM_AT_MOST: *ret = a <= b; return true;
-    case QASM_AT_LEAST: *ret = a >= b; return true;
-    case '<': *ret = a < b; return true;
-    case '>': *ret = a > b; return true;
+    case QASM_EQUAL: *ret = order == 0; return true;
+    case QASM_UNEQUAL: *ret = order != 0; return true;
+    case QASM_AT_MOST: *ret = order <= 0; return true;
+    case QASM_AT_LEAST: *ret = order >= 0; return true;
+    case '<': *ret = order < 0; return true;
+    case '>': *ret = order > 0; return true;
     case QASM_AND: *ret = a != 0 && b != 0; return true;
     case QASM_OR: *ret = a != 0 || b != 0; return true;
     default: return false;
@@ -395,7 +399,7 @@ enum qr_code qasm_binary(struct qasm_reader *r, uint32_t token, unsigned op, str
         return QR_OK;
     }
     bool symbolic = a.kind == QASM_SYMBOLIC || b.kind == QASM_SYMBOLIC;
-    if (!symbolic && compare_values(op, qasm_number(a), qasm_number(b), &ret->whole)) return QR_OK;
+    if (!symbolic && compare_values(op, a, b, &ret->whole)) return QR_OK;
     /* Numbers of OpenQASM 2 are real. */
     if (whole && !(r->version == 2 && op == '/') && !(op == QASM_POWER && b.whole < 0))
         return whole_binary(r, token, op, a, b, ret);

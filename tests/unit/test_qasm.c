@@ -299,6 +299,9 @@ static const char *const equal_texts[][2] = {
      STD "qubit q; rx(-1) q; rx(-1) q; rx(0) q; rx(-1.5) q; rx(-1.5) q; rx(8) q;"},
     {STD "qubit q; int[64] a = 9223372036854775807; if (a - 0x7fff_ffff_ffff_fffe == 1) x q;",
      STD "qubit q; x q;"},
+    {STD "qubit q; int a = 9007199254740993; int b = 9007199254740992; if (a == b) x q; "
+         "if (a != b) y q; if (a > b) z q; if (a <= b) h q; if (b >= a) s q; if (b < a) t q;",
+     STD "qubit q; y q; z q; t q;"},
     {STD "array[float, 2, 2] m = {{1, 2}, {3, 4}}; array[float, 2] r = m[1]; m[0] = r; qubit q; "
          "rx(m[0, 1] + sizeof(m, 1) + m[1][0]) q;",
      STD "qubit q; rx(9) q;"},
