@@ -455,6 +455,10 @@ static enum qr_code whole_function(struct qasm_reader *r, uint32_t token, const 
     if (strcmp(name, "popcount") == 0) {
         int64_t bits;
         QR_TRY(qasm_integer(r, token, *v, "the argument", INT64_MIN, INT64_MAX, &bits));
+        if (bits < 0)
+            return qasm_fail(r, token,
+                             "popcount counts bits, but %lld is an int; convert it to bit[n]",
+                             (long long)bits);
         *ret = qasm_whole(__builtin_popcountll((unsigned long long)bits));
         return QR_OK;
     }
@@ -491,6 +495,7 @@ enum qr_code qasm_function(struct qasm_reader *r, uint32_t token, const struct q
             *ret = qasm_derived(v[i]);
             return QR_OK;
         }
+    if (op == QR_EXPRESSION_POW) return qasm_binary(r, token, QASM_POWER, v[0], v[1], ret);
     return op < QR_EXPRESSION_OPS ? apply_operation(r, token, (enum qr_expression_op)op, v[0],
                                                     n > 1 ? v[1] : v[0], ret)
                                   : whole_function(r, token, name, v, ret);

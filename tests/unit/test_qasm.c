@@ -302,6 +302,9 @@ static const char *const equal_texts[][2] = {
     {STD "qubit q; int a = 9007199254740993; int b = 9007199254740992; if (a == b) x q; "
          "if (a != b) y q; if (a > b) z q; if (a <= b) h q; if (b >= a) s q; if (b < a) t q;",
      STD "qubit q; y q; z q; t q;"},
+    {STD "qubit q; rx(pow(7, 1) / 2) q; rx(pow(2, -1)) q; rx(pow(9, 0.5) / 2) q; "
+         "int[8] b = -1; rx(popcount(bit[8](b))) q;",
+     STD "qubit q; rx(3) q; rx(0.5) q; rx(1.5) q; rx(8) q;"},
     {STD "array[float, 2, 2] m = {{1, 2}, {3, 4}}; array[float, 2] r = m[1]; m[0] = r; qubit q; "
          "rx(m[0, 1] + sizeof(m, 1) + m[1][0]) q;",
      STD "qubit q; rx(9) q;"},
@@ -670,6 +673,7 @@ static const struct {
     {STD "qubit q; angle[4] t = 0; t[1] = 1;", "column 50", "only bits of integers", true},
     {STD "qubit q; pow(1/2) @ x q;", "column 39", "write 1/2 as 0.5", true},
     {STD "qubit q; const int n = 3; pow(-n/2) @ x q;", "column 57", "drops a fraction", true},
+    {STD "qubit q; int[8] b = -1; rx(popcount(b)) q;", "column 52", "convert it to bit[n]", false},
     {STD "qubit q; rx(1/0) q;", "column 38", "division by zero", false},
     {STD "qubit q; rx(sqrt(-1)) q;", "column 37", "not a finite number", false},
     {STD "qubit q; pow(1e300) @ rx(1e300) q;", "gate 0 (X)", "not a finite number", false},
