@@ -224,8 +224,7 @@ static enum qr_code read_value(struct qasm_reader *r, const struct qasm_selectio
     return qasm_read_value(r, to);
 }
 
-/* int[8], bit[4], array[float, 2, 3] */
-static enum qr_code read_shape(struct qasm_reader *r, struct qasm_selection *ret) {
+enum qr_code qasm_shape(struct qasm_reader *r, bool argument, struct qasm_selection *ret) {
     bool array = qasm_is_key(r, QASM_KEY_array);
     unsigned width = 0;
     *ret = (struct qasm_selection){.n_dims = 0};
@@ -247,8 +246,17 @@ static enum qr_code read_shape(struct qasm_reader *r, struct qasm_selection *ret
         struct qasm_value v;
         int64_t n;
         uint32_t at = r->at;
+        bool any = argument && !ret->n_dims && qasm_skip(r, '#'); /* #dim = n */
+        if (any) {
+            qasm_next(r);
+            QR_TRY(qasm_expect(r, '=', "'=' after #dim"));
+        }
         QR_TRY(qasm_expression(r, &v));
-        QR_TRY(qasm_integer(r, at, v, "a dimension", 1, MAX_BITS, &n));
+        QR_TRY(qasm_integer(r, at, v, "a dimension", 1, any ? QASM_DIMENSIONS : MAX_BITS, &n));
+        if (any) {
+            ret->n_dims = (uint8_t)n;
+            break;
+        }
         if (ret->n_dims == QASM_DIMENSIONS)
             return qasm_fail(r, at, "an array has at most %d dimensions; use fewer",
                              QASM_DIMENSIONS);
@@ -263,7 +271,7 @@ static enum qr_code declare_variable(struct qasm_reader *r) {
     bool constant = qasm_is_key(r, QASM_KEY_const), output = qasm_is_key(r, QASM_KEY_output);
     uint32_t name, first = r->at;
     if (constant || output) qasm_next(r);
-    QR_TRY(read_shape(r, &shape));
+    QR_TRY(qasm_shape(r, false, &shape));
     shape.constant = constant;
     uint32_t token = r->at;
     if (qasm_is(r, '(') && !constant && !output) { /* a conversion */
@@ -329,7 +337,7 @@ static enum qr_code declare_input(struct qasm_reader *r) {
     size_t column = 0;
     qasm_next(r);
     uint32_t token = r->at;
-    QR_TRY(read_shape(r, &shape));
+    QR_TRY(qasm_shape(r, false, &shape));
     if (shape.type != QASM_FLOATING && shape.type != QASM_ANGLE)
         return qasm_refuse(r, token,
                            "only float and angle can be free; replace input by const and "

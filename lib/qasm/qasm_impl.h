@@ -407,6 +407,9 @@ bool qasm_is_declaration(const struct qasm_reader *r);
 QR_MUST_CHECK enum qr_code qasm_declaration(struct qasm_reader *r);
 /* name = value, name += value */
 QR_MUST_CHECK enum qr_code qasm_assignment(struct qasm_reader *r);
+/* int[8], bit[4], array[float, 2, 3]; argument: also array[float, #dim = 2], whose dims are 0. */
+QR_MUST_CHECK enum qr_code qasm_shape(struct qasm_reader *r, bool argument,
+                                      struct qasm_selection *ret);
 /* An expression as the value of a variable. */
 QR_MUST_CHECK enum qr_code qasm_read_value(struct qasm_reader *r, const struct qasm_selection *to);
 /* Gives the shape of a variable cells, which are 0. */

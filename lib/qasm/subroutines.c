@@ -15,14 +15,11 @@ static enum qr_code read_argument_type(struct qasm_reader *r, struct qasm_select
     ret->constant = qasm_is_key(r, QASM_KEY_readonly);
     if (ret->constant || qasm_is_key(r, QASM_KEY_mutable)) qasm_next(r);
     if (qasm_is_key(r, QASM_KEY_array)) {
-        /* The call has the dimensions. */
+        bool constant = ret->constant;
         *ret_array = true;
-        qasm_next(r);
-        for (unsigned open = 0; !qasm_is(r, QASM_END); qasm_next(r)) {
-            open += qasm_is(r, '[');
-            if (qasm_is(r, ']') && !--open) break;
-        }
-        return qasm_expect(r, ']', "']' after the dimensions");
+        QR_TRY(qasm_shape(r, true, ret));
+        ret->constant = constant;
+        return QR_OK;
     }
     ret->qubits = qasm_is_key(r, QASM_KEY_qubit) || qasm_is_key(r, QASM_KEY_qreg);
     if (!ret->qubits && !qasm_is_key(r, QASM_KEY_creg)) {
@@ -39,6 +36,14 @@ static enum qr_code read_argument_type(struct qasm_reader *r, struct qasm_select
     return qasm_expect(r, ']', "']' after the size");
 }
 
+static bool takes_array(const struct qasm_selection *wanted, const struct qasm_selection *given) {
+    bool same = given->type == wanted->type && given->width == wanted->width &&
+                given->n_dims == wanted->n_dims;
+    for (unsigned k = 0; same && k < wanted->n_dims; k++)
+        same = !wanted->dims[k] || wanted->dims[k] == given->dims[k];
+    return same;
+}
+
 /* The argument of the call that belongs to the type `items`. */
 static enum qr_code read_argument(struct qasm_reader *r, int64_t size, bool array,
                                   struct qasm_selection *items) {
@@ -49,6 +54,10 @@ static enum qr_code read_argument(struct qasm_reader *r, int64_t size, bool arra
         if (given.qubits != items->qubits)
             return qasm_fail(r, token, "this argument must be %s; correct the call",
                              items->qubits ? "qubits" : "a classical variable");
+        if (array && !takes_array(items, &given))
+            return qasm_fail(r, token,
+                             "this is no array of the type and dimensions that the subroutine "
+                             "takes; correct the call");
         if (!array && (size != (given.n_dims ? given.n : 0) || given.n_dims > 1))
             return qasm_fail(r, token,
                              "this argument has %u elements, but the subroutine takes "

@@ -325,6 +325,12 @@ static const char *const equal_texts[][2] = {
     {STD "def f(bit[2] a, qubit b) { a[0] = 0; if (a == 2) x b; } const bit[2] c = 3; qubit q; "
          "f(c, q); rx(c) q;",
      STD "qubit q; x q; rx(3) q;"},
+    {STD
+     "def f(mutable array[float, 2, 3] a, readonly array[float[64], #dim = 2] b, "
+     "readonly array[int[8], #dim = 1] n, qubit q) { a[1, 2] = b[1, 2] / n[0]; } "
+     "array[float, 2, 3] a = {{1, 2, 3}, {4, 5, 6}}; array[int[8], 4] n = {1, 2, 3, 4}; qubit q; "
+     "f(a, a, n[1:2], q); rx(a[1, 2]) q;",
+     STD "qubit q; rx(3) q;"},
     {STD "def set(mutable array[int, #dim = 1] a, readonly array[int, 2] b) { a[0] = b[1]; }\n"
          "array[int, 2] a = {1, 2}; array[int, 2] b = {7, 8}; set(a, b); qubit q; rx(a[0]) q;",
      STD "qubit q; rx(8) q;"},
@@ -674,6 +680,16 @@ static const struct {
     {STD "qubit q; pow(1/2) @ x q;", "column 39", "write 1/2 as 0.5", true},
     {STD "qubit q; const int n = 3; pow(-n/2) @ x q;", "column 57", "drops a fraction", true},
     {STD "qubit q; int[8] b = -1; rx(popcount(b)) q;", "column 52", "convert it to bit[n]", false},
+    {STD "def f(readonly array[float[64], #dim = 1] b) { } array[int[8], 2] a; qubit q; f(a);",
+     "column 105", "this is no array of the type", false},
+    {STD "def f(mutable array[int[16], 2] b) { } array[int[8], 2] a; qubit q; f(a);", "column 95",
+     "this is no array of the type", false},
+    {STD "def f(readonly array[int, 3] b) { } array[int, 2] a; qubit q; f(a);", "column 89",
+     "this is no array of the type", false},
+    {STD "def f(readonly array[int, #dim = 1] b) { } array[int, 2, 2] a; qubit q; f(a);",
+     "column 99", "this is no array of the type", false},
+    {STD "def f(readonly array[int, #dim = 1] b) { } bit[2] a; qubit q; f(a);", "column 89",
+     "this is no array of the type", false},
     {STD "qubit q; rx(1/0) q;", "column 38", "division by zero", false},
     {STD "qubit q; rx(sqrt(-1)) q;", "column 37", "not a finite number", false},
     {STD "qubit q; pow(1e300) @ rx(1e300) q;", "gate 0 (X)", "not a finite number", false},
