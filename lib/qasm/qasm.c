@@ -12,6 +12,10 @@
 
 static enum qr_code fail_unknown_input(const struct qasm_reader *r, size_t i) {
     struct qr_buf known = {0};
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(r->inputs[k], r->inputs[i]) == 0)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                           "the input '%.64s' is named twice; name it once", r->inputs[i]);
     for (uint32_t k = 0; k < r->n_leaves && known.n < 200; k++)
         if (r->leaves[k][0] != 'x' || r->leaves[k][1] != '[')
             qr_buf_printf(&known, "%s%s", known.n ? ", " : "", r->leaves[k]);

@@ -95,6 +95,7 @@ rejects 2 "cannot import $work/bad.qasm: line 4, column 12: whether this is meas
 printf '  if (c) c = measure q;\n             ^\n' >"$work/excerpt"
 check "the line and a caret: $(cat "$work/output")" sh -c "tail -n 2 '$work/output' | cmp -s - '$work/excerpt'"
 rejects 2 "the text has no free symbol 'theta' for an input; it has a, b, w" "$work/model.qasm" --inputs theta
+rejects 2 "the input 'a' is named twice; name it once" "$work/model.qasm" --inputs a,a
 rejects 2 "no file is given" --layer
 rejects 2 "--job needs an npz file" "$work/model.json" --job "$work/other"
 rejects 2 "add --job FOLDER" "$work/model.npz" --weights w.h5
