@@ -20,14 +20,14 @@ from . import _program, _progress
 from ._library import Code, QringError
 from ._program import ProgramError
 from ._samples import table_names, write_samples
+from .function import expval
 from .result import Result, SweepResult, read_json
 
 __all__ = ["Job", "JobLike", "ProgramError", "Result", "SweepResult", "run", "sweep"]
 
-# An input by name: "data": "width", and x.width in an expression.
-_INPUT = re.compile(r'"data": "([^"]+)"|(?<![\w.])x\.([A-Za-z_]\w*)')
 # As in lib/job/job_spec.c.
 _NAME = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}\Z")
+_NUMBERED = re.compile(r"x\[[0-9]+\]\Z")
 _TOKEN = re.compile(r"([^.\[\]]+)|\[([^\[\]]+)\]")
 
 
@@ -313,16 +313,21 @@ def _workers(number: int) -> str:
 
 
 def _input_names(keys: Mapping[str, Any]) -> list[str] | None:
-    """Return the names of the inputs of the first layer with such, in order of first use.
+    """Return the names of the inputs of the first layer with such, as :attr:`Function.inputs`.
 
-    It is the order of the columns of :attr:`qring.Function.inputs`. None: inputs have numbers.
+    None: inputs have numbers, or the program will refuse the circuit.
     """
     model = keys.get("model")
     for layer in model if isinstance(model, list) else ():
-        text = json.dumps(layer.get("circuit") if isinstance(layer, dict) else None)
-        names = [a or b for a, b in _INPUT.findall(text)]
+        circuit = layer.get("circuit") if isinstance(layer, dict) else None
+        if not isinstance(circuit, dict) or "qubits" not in circuit:
+            continue
+        try:
+            names = expval(circuit, "1").inputs  # the read-outs do not change the inputs
+        except (QringError, TypeError, ValueError):
+            return None
         if names:
-            return list(dict.fromkeys(names))
+            return None if any(_NUMBERED.match(name) for name in names) else list(names)
     return None
 
 

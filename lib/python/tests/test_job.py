@@ -414,6 +414,24 @@ def test_inputs_by_name():
     np.testing.assert_allclose(other.predict(table), expected.predict(x), atol=1e-6)
 
 
+@pytest.mark.parametrize("names", [("a", "b"), ("é", "a b"), ("1", "a,b"), ("f0", "f1")])
+def test_input_names(names):
+    """Columns are in the order of Function.inputs, which is not the one of JSON's keys."""
+    x, y = samples()
+    if names[0] == "f0":
+        circuit = qring.Circuit(2).rx("x.f{i}", "i").repeat(2, index="i")
+    else:
+        first, second = map(qring.Input, names)
+        circuit = qring.Circuit(2).h(1).gate("U3", 1, lam=second, theta=first, phi=0.1)
+    circuit += qring.Circuit(2).ry("w0", 0).ry("w1", 1).cnot(0, 1)
+    job = qring.Job(SMALL).set("model[0].circuit", circuit)
+    result = qring.run(job, data=(x, y), out=Path("out"))
+    assert result.inputs == list(names) == list(qring.expval(circuit, "Z1").inputs)
+    assert next(Path("out").glob("*.csv")).read_text().splitlines()[0] == (
+        '1,"a,b",y' if names[0] == "1" else ",".join([*names, "y"])
+    )
+
+
 def test_sweep():
     x, y = samples()
     grid = {"train.optimizer.learning_rate": [0.1, 0.3], "seed": [1, 2]}
