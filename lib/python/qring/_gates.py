@@ -25,11 +25,17 @@ def _exponent(value: Angle) -> dict[str, Angle]:
 
 
 def _matrix_json(matrix: Any) -> list[list[list[float]]]:
+    """Return rows of complex numbers, or of pairs of their parts, as in a job file."""
     rows = matrix.tolist() if hasattr(matrix, "tolist") else matrix
     try:
-        entries = [[complex(v) for v in row] for row in rows]
+        entries = [
+            [complex(*v) if isinstance(v, (list, tuple)) else complex(v) for v in row]
+            for row in rows
+        ]
     except (TypeError, ValueError) as error:
-        raise TypeError(f"cannot use the matrix: {error}; give rows of complex numbers") from None
+        raise TypeError(
+            f"cannot use the matrix: {error}; give rows of complex numbers, or of [re, im]"
+        ) from None
     what = "an entry of the matrix"
     return [[[real(v.real, what), real(v.imag, what)] for v in row] for row in entries]
 

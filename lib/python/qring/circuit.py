@@ -150,6 +150,8 @@ class Circuit(GateMethods):
         item: Item = {"gate": name, "qubits": self._qubits(_listed(qubits), name)}
         for key, value in arguments.items():
             key = "lambda" if key == "lam" else key
+            if key == "matrix":
+                value = _matrix_json(value)
             plain = key in ("pauli_word", "matrix", "state")
             item[key] = value if plain else _angle_json(value, f"{key} of {name}")
         control = self._qubits(list(controls), name)

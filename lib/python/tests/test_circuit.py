@@ -66,6 +66,7 @@ GATES: dict[str, Callable[[Circuit], Circuit]] = {
     "pauli_rot": lambda c: c.pauli_rot(0.7, "XIYZ", [3, 0, 1, 2]),
     "ms": lambda c: c.ms(0.7, [3, 0, 1]),
     "unitary1": lambda c: c.unitary(U2, 2),
+    "unitary by name": lambda c: c.gate("Unitary", 2, matrix=U2),
     "unitary2": lambda c: c.unitary(U4, [2, 0]),
     "unitary3": lambda c: c.unitary(U8, [3, 0, 1]),
     "basis": lambda c: c.basis("101", [3, 0, 1]),

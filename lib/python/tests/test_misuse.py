@@ -246,6 +246,11 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     "matrix NaN": (build(lambda c: c.unitary([[NAN, 0], [0, 1]], 0)), ValueError, "finite"),
     "matrix of texts": (build(lambda c: c.unitary([["a"]], 0)), TypeError, "matrix"),
     "matrix number": (build(lambda c: c.unitary(3, 0)), TypeError, "matrix"),
+    "matrix of triples": (
+        build(lambda c: c.gate("Unitary", 0, matrix=[[(1, 2, 3)]])),
+        TypeError,
+        r"or of \[re, im\]",
+    ),
     "matrix on 7 qubits": (
         build(lambda c: (c + Circuit(7)).unitary(np.eye(128), range(7))),
         QringError,

@@ -53,7 +53,7 @@ def on(letters: str) -> Any:
 
 def values(noise: dict[str, Any], gates: list[dict[str, Any]], texts: list[str]) -> Any:
     """Return expectation values of a circuit on two qubits with the noise."""
-    circuit = qring.Circuit.from_json({"qubits": 2, "gates": gates, "noise": noise})
+    circuit = qring.Circuit.from_json({"qubits": 2, "gates": gates}).noise(**noise)
     return qring.expval(circuit, texts).forward([])
 
 
