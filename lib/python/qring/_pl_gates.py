@@ -15,6 +15,8 @@ import numpy as np
 import pennylane as qml
 from pennylane.fourier.mark import MarkedOp
 
+from .expression import Input, Parameter, as_expression
+
 Gate = dict[str, Any]
 """One entry of the list of gates of a job file's circuit object."""
 
@@ -207,13 +209,23 @@ def _global_phase(
     return gates
 
 
+def _one_minus(value: Any) -> Any:
+    """Return 1 minus a number, a text, or an object that refers to a symbol, as in a job file."""
+    if isinstance(value, float):
+        return 1 - value
+    if isinstance(value, dict):
+        symbol = Parameter(value["parameter"]) if "parameter" in value else Input(value["data"])
+        value = value.get("scale", 1.0) * symbol
+    return (1 - as_expression(value)).to_json()
+
+
 def _channel(name: str, qubits: list[int], extra: Any, argument: Argument) -> list[Gate]:
     channel, keys = CHANNELS[name]
     item: Gate = {"channel": channel, "qubits": qubits}
     for i, key in enumerate(keys):
         item[key] = argument(i, 1.0)
     if name == "GeneralizedAmplitudeDamping":  # PennyLane's p is the one of an excitation
-        item["p"] = f"1 - {item['p']['parameter']}"
+        item["p"] = _one_minus(item["p"])
     elif name == "PauliError":
         if set(extra) == {"I"}:
             return []

@@ -12,7 +12,7 @@ qml = pytest.importorskip("pennylane")
 from pennylane import numpy as pnp  # noqa: E402
 from pennylane.exceptions import DeviceError  # noqa: E402
 
-from qring.pennylane import QringDevice  # noqa: E402
+from qring.pennylane import QringDevice, from_qnode  # noqa: E402
 
 # Name -> how many strengths; the others have a constant that is no number.
 CHANNELS = {
@@ -135,3 +135,28 @@ def test_errors() -> None:
 
     with pytest.raises(DeviceError, match="PauliError"):
         three()
+
+
+@pytest.mark.parametrize(
+    "excited",
+    [
+        lambda v, w: 0.2,
+        lambda v, w: w,
+        lambda v, w: 2 * w,
+        lambda v, w: w + 0.1,
+        lambda v, w: w * v,
+    ],
+)
+def test_from_qnode(excited: Any) -> None:
+    """PennyLane's p is qring's 1 - p, of a number and of expressions."""
+
+    @qml.qnode(qml.device("default.mixed", wires=1))
+    def function(v: Any, w: Any, inputs: Any) -> Any:
+        qml.RY(v + inputs, 0)
+        qml.RX(w, 0)
+        qml.GeneralizedAmplitudeDamping(0.3, excited(v, w), wires=0)
+        qml.RY(0.3, 0)
+        return qml.expval(qml.Z(0)), qml.expval(qml.X(0))
+
+    got = from_qnode(function).forward([0.7, 0.13], [0.21])
+    np.testing.assert_allclose(got, function(0.7, 0.13, 0.21), atol=1e-12)
