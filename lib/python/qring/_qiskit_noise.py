@@ -15,8 +15,9 @@ _GATES = {
     **dict.fromkeys(("z", "s", "sdg", "t", "tdg", "p", "u1"), ("Z", 1)),
     **{name: (name.upper(), 1) for name in ("y", "h", "rx", "ry", "rz")},
     **{name: (name.upper(), 2) for name in ("cx", "cy", "ch", "crx", "cry", "crz")},
-    **dict.fromkeys(("cz", "cp", "cu1"), ("CZ", 2)),
-    **{name: (name.upper(), 2) for name in ("swap", "iswap", "rxx", "ryy", "rzz")},
+    **dict.fromkeys(("cz", "cp", "cu1", "cs", "csdg"), ("CZ", 2)),
+    **{name: (name.upper(), 2) for name in ("swap", "iswap")},
+    **{"csx": ("CX", 2), "rxx": ("XX", 2), "ryy": ("YY", 2), "rzz": ("ZZ", 2)},
 }
 """Native gates with these numbers of qubits."""
 _SHARED = {"X": "RX", "Y": "RY", "Z": "RZ", "CX": "CRX", "CY": "CRY", "CZ": "CRZ"}
@@ -191,7 +192,8 @@ def noise_from_qiskit(model: Any) -> dict[str, Any]:
     ``model`` is a ``NoiseModel``, or what its ``to_dict()`` returns, with or without
     ``serializable=True``. Errors whose branches are products of Paulis become PauliChannel, others
     Kraus. The noise of ``x`` also follows ``sx``, as that of ``z`` follows ``s``, ``t`` and ``p``:
-    in qring these are powers of one gate.
+    in qring these are powers of one gate. Gates without noise of their own in qring, such as ``u``
+    and ``ecr``, get the noise of the native gates that they are made of.
 
     >>> noise = qring.noise_from_qiskit(model)
     >>> circuit.noise(**noise)

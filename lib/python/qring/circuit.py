@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import operator
 import re
@@ -628,7 +629,7 @@ class Circuit(GateMethods):
     def from_qiskit(cls, circuit: Any, inputs: Iterable[Any] = ()) -> Circuit:
         """Return the circuit of a Qiskit ``QuantumCircuit``, through Qiskit's OpenQASM 3.
 
-        Qubit 0 is Qiskit's qubit 0. Free parameters have the names that Qiskit's exporter gives
+        What has no OpenQASM, such as ``Clifford``, is read by its definition. Qubit 0 is Qiskit's qubit 0. Free parameters have the names that Qiskit's exporter gives
         them: ``theta`` stays, ``v[0]`` becomes ``_v_0_``.
 
         Parameters
@@ -793,30 +794,113 @@ def _with_values(
     return at, on if 0 in on else []
 
 
+# The gates of stdgates.inc by those that a program without an include has.
+_STDGATES = """\
+gate id a { i a; }
+gate sdg a { si a; }
+gate tdg a { ti a; }
+gate sx a { v a; }
+gate p(t) a { phaseshift(t) a; }
+gate phase(t) a { phaseshift(t) a; }
+gate u1(t) a { phaseshift(t) a; }
+gate u2(f, l) a { gphase(-(f + l) / 2); phaseshift(l) a; ry(pi / 2) a; phaseshift(f) a; }
+gate u3(t, f, l) a { gphase(-(f + l) / 2); phaseshift(l) a; ry(t) a; phaseshift(f) a; }
+gate cx a, b { cnot a, b; }
+gate ch a, b { ctrl @ h a, b; }
+gate cp(t) a, b { cphaseshift(t) a, b; }
+gate cphase(t) a, b { cphaseshift(t) a, b; }
+gate crx(t) a, b { ctrl @ rx(t) a, b; }
+gate cry(t) a, b { ctrl @ ry(t) a, b; }
+gate crz(t) a, b { ctrl @ rz(t) a, b; }
+gate cu(t, f, l, g) a, b { p(g) a; cp(l) a, b; ctrl @ ry(t) a, b; cp(f) a, b; }
+gate ccx a, b, c { ccnot a, b, c; }
+"""
+# Other gates of Qiskit that are one native gate.
+_NATIVE_OF_QISKIT = {
+    "sxdg": "vi",
+    "cs": "ctrl @ s",
+    "csdg": "ctrl @ si",
+    "csx": "cv",
+    "cu1": "cphaseshift",
+    "rxx": "xx",
+    "ryy": "yy",
+    "rzz": "zz",
+    "iswap": "iswap",
+    "ccz": "ctrl(2) @ z",
+}
+
+
+@functools.lru_cache(None)
+def _definitions_of_qiskit() -> list[tuple[str, str]]:
+    """Return patterns of definitions that Qiskit's exporter writes, and those by one native gate.
+
+    The exporter adds a number to a name that is in use.
+    """
+    from qiskit import QuantumCircuit, qasm3
+    from qiskit.circuit.library import get_standard_gate_name_mapping
+
+    found = []
+    for name, native in _NATIVE_OF_QISKIT.items():
+        gate = get_standard_gate_name_mapping()[name]
+        circuit = QuantumCircuit(gate.num_qubits)
+        circuit.append(gate, range(gate.num_qubits))
+        text = qasm3.dumps(circuit)
+        written = re.search(rf"^gate {name}\b([^{{]*)({{.*?^}}\n)", text, re.MULTILINE | re.DOTALL)
+        if written:
+            head, body = written.groups()
+            pattern = rf"(?m)^gate ({name}(?:_\d+)?){re.escape(head + body)}"
+            found.append((pattern, rf"gate \1{head}{{ {native}{head.rstrip()}; }}\n"))
+    return found
+
+
+def _writable(circuit: Any) -> Any:
+    """Return the circuit with definitions in place of what Qiskit's exporter cannot write."""
+    from qiskit.circuit import Gate, Instruction
+
+    def is_written(op: Any) -> bool:
+        if getattr(op, "_standard_gate", None) is not None or hasattr(op, "_qasm_decomposition"):
+            return True
+        # Words, amplitudes and matrices would be written as if they were angles.
+        if not isinstance(op, Instruction) or any(
+            isinstance(p, (str, complex)) or hasattr(p, "tolist") for p in op.params
+        ):
+            return False
+        parts = [] if op.definition is None else [item.operation for item in op.definition.data]
+        return not parts or (isinstance(op, Gate) and all(map(is_written, parts)))
+
+    for _ in range(100):  # definitions in definitions
+        names = {i.operation.name for i in circuit.data if not is_written(i.operation)}
+        if not names:
+            break
+        circuit = circuit.decompose(sorted(names))
+    if not any(hasattr(item.operation, "replace_blocks") for item in circuit.data):
+        return circuit
+    ret = circuit.copy_empty_like()
+    for item in circuit.data:
+        op = item.operation
+        if hasattr(op, "replace_blocks"):
+            op = op.replace_blocks([_writable(block) for block in op.blocks])
+        ret.append(op, item.qubits, item.clbits)
+    return ret
+
+
 def _text_of_qiskit(circuit: Any) -> str:
-    """Return OpenQASM 3, which has no gates that consist of instructions, such as initialize."""
+    """Return OpenQASM 3 in which native gates are one gate."""
     from qiskit import qasm3
-    from qiskit.circuit import Gate
 
-    def parts(op: Any) -> list[Any]:
-        definition = getattr(op, "definition", None)
-        return [] if definition is None else [item.operation for item in definition.data]
-
-    def is_gate(op: Any) -> bool:
-        return op.name == "barrier" or (isinstance(op, Gate) and all(map(is_gate, parts(op))))
-
-    # The exporter writes a pauli gate's word as if it were an angle.
-    circuit = circuit.decompose("pauli")
-    for _ in range(100):  # instructions in instructions
-        try:
-            return str(qasm3.dumps(circuit))
-        except qasm3.QASM3ExporterError:
-            ops = [item.operation for item in circuit.data]
-            names = {op.name for op in ops if parts(op) and not is_gate(op)}
-            if not names:
-                raise
-            circuit = circuit.decompose(sorted(names))
-    return str(qasm3.dumps(circuit))
+    try:
+        text = str(qasm3.dumps(_writable(circuit)))
+    except (qasm3.QASM3ExporterError, TypeError) as error:
+        raise ValueError(
+            f"cannot read the circuit: Qiskit does not write it as OpenQASM 3 ({error}); "
+            "decompose it"
+        ) from error
+    known = _STDGATES
+    for pattern, native in _definitions_of_qiskit():
+        for found in re.finditer(pattern, text):
+            known += found.expand(native)
+        text = re.sub(pattern, "", text)
+    return text.replace('include "stdgates.inc";\n', known, 1)
 
 
 def _native_of_cirq(circuit: Any) -> Any:

@@ -423,6 +423,85 @@ def test_qiskit() -> None:
     assert abs(np.vdot(found, np.asarray(by_gates).reshape(-1))) > 1 - TOLERANCE
 
 
+def qiskit_agrees(theirs: Any, c: Circuit) -> bool:
+    """Whether the states are equal up to a phase."""
+    from qiskit.quantum_info import Statevector
+
+    wanted = Statevector(theirs.reverse_bits()).data
+    return abs(abs(np.vdot(wanted, np.ravel(qring.StateFunction(c)([])))) - 1) < TOLERANCE
+
+
+def test_qiskit_native_gates() -> None:
+    """A native gate stays one, also where names are taken, and in definitions and blocks."""
+    qiskit = pytest.importorskip("qiskit")
+    from qiskit.circuit.library import get_standard_gate_name_mapping
+
+    standard = get_standard_gate_name_mapping()
+    native = (
+        *("id x y z h s sdg t tdg sx sxdg rx ry rz p u1 cx cy cz ch csx cs csdg cp cu1".split()),
+        *("crx cry crz swap iswap rxx ryy rzz ccx ccz cswap".split()),
+    )
+    for name in standard.keys() - {"measure", "reset", "delay", "global_phase"}:
+        gate = standard[name]
+        gate = type(gate)(*(0.3 + 0.4 * i for i in range(len(gate.params))))
+        theirs = qiskit.QuantumCircuit(4)
+        for q in range(4):
+            theirs.ry(0.3 + q, q)
+        theirs.append(gate, [2, 0, 3, 1][: gate.num_qubits])
+        c = Circuit.from_qiskit(theirs)
+        assert qiskit_agrees(theirs, c), name
+        assert len(c) == 5 or name not in native, name
+    own = qiskit.QuantumCircuit(2, name="rzz")
+    own.cx(1, 0)
+    own.iswap(0, 1)
+    theirs = qiskit.QuantumCircuit(2, 1)
+    theirs.append(own.to_gate(), [0, 1])
+    theirs.ryy(qiskit.circuit.Parameter("ryy"), 0, 1)
+    theirs.rzz(0.3, 0, 1)
+    theirs.measure(0, 0)
+    with theirs.if_test((theirs.clbits[0], 1)):
+        theirs.rxx(0.4, 0, 1)
+    found = Circuit.from_qiskit(theirs).to_json()["gates"]
+    assert [item.get("gate") for item in found] == ["CNOT", "ISWAP", "RYY", "RZZ", None, None]
+    assert [item["gate"] for item in found[-1]["gates"]] == ["RXX"]
+
+
+def test_qiskit_definitions() -> None:
+    """What Qiskit's exporter does not write is read by its definition, in blocks too."""
+    qiskit = pytest.importorskip("qiskit")
+    from qiskit.circuit import AnnotatedOperation, ControlModifier, Gate
+    from qiskit.circuit.library import PauliGate, StatePreparation, UnitaryGate, XGate
+    from qiskit.quantum_info import Clifford
+
+    unitary = UnitaryGate([[0.6, -0.8], [0.8, 0.6]]).control()
+    inner = qiskit.QuantumCircuit(3)
+    inner.pauli("XYZ", range(3))
+    inner.append(unitary, [2, 0])
+    for op in (
+        unitary,
+        PauliGate("XYZ").control(),
+        AnnotatedOperation(XGate(), [ControlModifier(2)]),
+        Clifford([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]),
+        StatePreparation([0.6, 0.8j]),
+        inner.to_gate(),
+    ):
+        theirs = qiskit.QuantumCircuit(4)
+        if not isinstance(op, StatePreparation):
+            theirs.ry(0.3, range(4))
+        theirs.append(op, range(op.num_qubits))
+        assert qiskit_agrees(theirs, Circuit.from_qiskit(theirs)), op
+    theirs = qiskit.QuantumCircuit(3, 1)
+    theirs.measure(0, 0)
+    with theirs.if_test((theirs.clbits[0], 1)):
+        theirs.pauli("XYZ", range(3))
+    block = Circuit.from_qiskit(theirs).to_json()["gates"][-1]["gates"]
+    assert sorted(item["gate"] for item in block) == ["X", "Y", "Z"]
+    assert theirs.data[-1].operation.blocks[0].data[0].operation.name == "pauli"
+    theirs.append(Gate("zap", 1, []), [0])
+    with pytest.raises(ValueError, match="zap.* decompose it"):
+        Circuit.from_qiskit(theirs)
+
+
 def test_qiskit_instructions() -> None:
     qiskit = pytest.importorskip("qiskit")
     from qiskit.circuit.library import DiagonalGate

@@ -138,6 +138,20 @@ def test_many_operators() -> None:
     assert got == pytest.approx([-(0.5**5)], abs=TOLERANCE)
 
 
+def test_native_names() -> None:
+    """Each name is one that the library gives to the gate."""
+    flip = [[("id", [0])], [("x", [0]), ("x", [1])]]
+    h = [{"gate": "H", "qubits": [q]} for q in (0, 1)]
+    for gate in ("csx", "cs", "csdg", "iswap", "rxx", "ryy", "rzz"):
+        noise = noise_of(error(gate, flip, [0.6, 0.4]))
+        angle = {"angle": 0.3} if gate[0] == "r" else {}
+        item = {"gate": gate.upper(), "qubits": [0, 1], **angle}
+        # Both flipped: X0 X1 commutes, Z0 X1 does not.
+        exact = values({}, [*h, item], ["X0 X1", "Z0"])
+        exact[1] *= 0.2
+        assert values(noise, [*h, item], ["X0 X1", "Z0"]) == pytest.approx(exact, abs=TOLERANCE)
+
+
 def test_readout() -> None:
     """Probabilities of Aer are rows of what was, columns of what is read."""
     every = {
@@ -195,6 +209,7 @@ def test_aer() -> None:
     model.add_all_qubit_quantum_error(noise.thermal_relaxation_error(50, 70, 10), ["h", "sx"])
     model.add_all_qubit_quantum_error(noise.amplitude_damping_error(0.2), ["ry"])
     model.add_all_qubit_quantum_error(noise.thermal_relaxation_error(50, 40, 10), ["y"])
+    model.add_all_qubit_quantum_error(noise.depolarizing_error(0.2, 2), ["rzz", "ryy"])
     circuit = qiskit.QuantumCircuit(2)
     for _ in range(2):
         circuit.h(0)
@@ -203,6 +218,10 @@ def test_aer() -> None:
         circuit.sx(0)
         circuit.y(1)
         circuit.rx(0.7, 0)
+        # Their definitions have gates with noise.
+        circuit.rzz(0.6, 0, 1)
+        circuit.ryy(0.5, 1, 0)
+        circuit.rxx(0.4, 0, 1)
     measured = circuit.copy()
     measured.save_density_matrix()
     simulator = aer.AerSimulator(method="density_matrix", noise_model=model)
