@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, Callable, Iterable, Iterator
 
 Term = tuple[Iterable[tuple[Any, str]], complex]
@@ -9,9 +10,21 @@ Term = tuple[Iterable[tuple[Any, str]], complex]
 
 
 def _qiskit_terms(operator: Any) -> Iterator[Term]:
-    from qiskit.quantum_info import SparsePauliOp
+    from qiskit.exceptions import QiskitError
+    from qiskit.quantum_info import Operator, SparsePauliOp
 
-    for letters, qubits, coefficient in SparsePauliOp(operator).to_sparse_list():
+    try:
+        if isinstance(operator, Operator):
+            found = SparsePauliOp.from_operator(operator)
+        elif type(operator).__name__ == "SparseObservable":  # of Qiskit 2
+            found = SparsePauliOp.from_sparse_observable(operator)
+        else:
+            found = SparsePauliOp(operator)
+    except QiskitError as error:
+        raise TypeError(
+            f"cannot measure {operator!r}: it is no sum of Paulis ({error}); give a SparsePauliOp"
+        ) from None
+    for letters, qubits, coefficient in found.to_sparse_list():
         yield list(zip(qubits, letters)), coefficient
 
 
@@ -52,12 +65,15 @@ def _number(qubit: Any, numbers: dict[Any, int] | None) -> int:
     if numbers and qubit in numbers:
         return numbers[qubit]
     found = getattr(qubit, "x", qubit)  # of a cirq.LineQubit
-    if numbers or isinstance(found, bool) or not isinstance(found, int):
+    try:
+        if numbers or isinstance(found, bool):
+            raise TypeError
+        return index(found)
+    except TypeError:
         raise ValueError(
             f"cannot measure qubit {qubit!r}: it is not of the circuit; number qubits from 0, or "
             "read the circuit by Circuit.from_cirq"
-        )
-    return found
+        ) from None
 
 
 def observable_text(operator: Any, numbers: dict[Any, int] | None = None) -> str:
@@ -65,7 +81,7 @@ def observable_text(operator: Any, numbers: dict[Any, int] | None = None) -> str
 
     Parameters
     ----------
-    operator : qiskit.quantum_info.SparsePauliOp, a PennyLane or OpenFermion operator, cirq.PauliSum
+    operator : operator of qiskit.quantum_info, PennyLane or OpenFermion; or cirq.PauliSum
         A Hermitian sum of products of Paulis.
     numbers : dict, optional
         Numbers of Cirq's qubits in the circuit; without it, those of line qubits are their own.

@@ -1040,8 +1040,8 @@ def expval(
         The circuit, or the circuit object of a job file.
     observables : str, operator, or sequence of these
         Sums of products of Paulis, for example ``"Z0"`` or ``["Z0", "0.5*X0 Z1 - Y2"]``; or as
-        operators of Qiskit (``SparsePauliOp``), PennyLane, OpenFermion (``QubitOperator``) and Cirq
-        (``PauliSum``).
+        operators of Qiskit (``SparsePauliOp``, ``SparseObservable``, ``Operator``), PennyLane,
+        OpenFermion (``QubitOperator``) and Cirq (``PauliSum``).
     dtype : str or numpy.dtype
         float32 or float64, the precision of amplitudes. Results are float64.
     threads : int, optional

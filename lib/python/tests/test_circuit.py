@@ -642,3 +642,25 @@ def test_operators() -> None:
         qring.expval(c, QubitOperator({(): 1j}))
     with pytest.raises(ValueError, match="number qubits from 0"):
         qring.expval(c, QubitOperator({(("a", "X"),): 1}))  # type: ignore[dict-item]
+    number = QubitOperator({((np.int64(1), "Y"),): 2})  # type: ignore[dict-item]
+    assert qring.expval(c, number).observables == ("2.0*Y1",)
+
+
+def test_operators_of_qiskit() -> None:
+    info = pytest.importorskip("qiskit.quantum_info")
+    c = Circuit(2).ry(0.4, 0).rx(0.3, 1)
+    pauli = info.Pauli("YX")
+    for operator in (
+        pauli,
+        info.SparsePauliOp(pauli),
+        info.Operator(pauli),
+        info.SparseObservable(pauli),
+    ):
+        assert qring.expval(c, operator).observables == ("1.0*X0 Y1",)
+    plus = info.SparseObservable("I+")  # a projector
+    assert abs(qring.expval(c, plus).forward([])[0] - (1 + math.sin(0.4)) / 2) < TOLERANCE
+    with pytest.raises(ValueError, match="is not real"):
+        qring.expval(c, info.Operator([[0, 1], [0, 0]]))
+    for other in (info.Statevector([1, 0]), info.Operator(np.eye(3))):
+        with pytest.raises(TypeError, match="give a SparsePauliOp"):
+            qring.expval(c, other)
