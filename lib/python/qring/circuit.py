@@ -7,7 +7,7 @@ import functools
 import json
 import operator
 import re
-from typing import Any, Dict, Iterable, Sequence
+from typing import Any, Dict, Iterable, Iterator, Sequence
 
 from ._gates import Angle, GateMethods, Qubit, _matrix_json
 from .expression import Expression, Input, Parameter, real
@@ -565,7 +565,18 @@ class Circuit(GateMethods):
     def _read_cirq(cls, circuit: Any, inputs: Iterable[Any] = ()) -> Circuit:
         import cirq
 
-        text = cirq.to_json(circuit, indent=None)
+        try:
+            text = cirq.to_json(circuit, indent=None)
+        except (TypeError, ValueError) as error:
+            for path, op in _paths_of_cirq(circuit):
+                try:
+                    cirq.to_json(op)
+                except (TypeError, ValueError):
+                    raise ValueError(
+                        f"cannot read the circuit: {path} is {op}, which has no JSON ({error}); "
+                        "give gates of Cirq, with sums, products and powers of symbols"
+                    ) from None
+            raise
         return cls._read("qring_circuit_from_cirq", text, inputs)
 
     @classmethod
@@ -629,8 +640,9 @@ class Circuit(GateMethods):
     def from_qiskit(cls, circuit: Any, inputs: Iterable[Any] = ()) -> Circuit:
         """Return the circuit of a Qiskit ``QuantumCircuit``, through Qiskit's OpenQASM 3.
 
-        What has no OpenQASM, such as ``Clifford``, is read by its definition. Qubit 0 is Qiskit's qubit 0. Free parameters have the names that Qiskit's exporter gives
-        them: ``theta`` stays, ``v[0]`` becomes ``_v_0_``.
+        What has no OpenQASM, such as ``Clifford``, is read by its definition. Qubit 0 is Qiskit's
+        qubit 0. Free parameters have the names that Qiskit's exporter gives them: ``theta`` stays,
+        ``v[0]`` becomes ``_v_0_``.
 
         Parameters
         ----------
@@ -901,6 +913,12 @@ def _text_of_qiskit(circuit: Any) -> str:
             known += found.expand(native)
         text = re.sub(pattern, "", text)
     return text.replace('include "stdgates.inc";\n', known, 1)
+
+
+def _paths_of_cirq(circuit: Any) -> Iterator[tuple[str, Any]]:
+    for i, moment in enumerate(circuit):
+        for k, op in enumerate(moment.operations):
+            yield f"moments[{i}].operations[{k}]", op
 
 
 def _native_of_cirq(circuit: Any) -> Any:

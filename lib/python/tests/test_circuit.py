@@ -571,6 +571,8 @@ def test_cirq() -> None:
         qring.expval(c, cirq.Z(cirq.LineQubit(0)) * 1.0)
     with pytest.raises(TypeError, match=r"cirq\.read_json"):
         Circuit.from_cirq(cirq.to_json(circuit))
+    with pytest.raises(ValueError, match=r"moments\[1\]\.operations\[0\] is .*sin\(a\)"):
+        Circuit.from_cirq(cirq.Circuit(cirq.X(q[0]), cirq.rx(sympy.sin(a))(q[0])))
 
 
 def test_cirq_gates_of_others() -> None:
