@@ -454,6 +454,14 @@ class Circuit(GateMethods):
         n = max(self._n_qubits, other._n_qubits)
         ret = self._with(self._items_on(n) + other._with(other._items_on(n))._items)
         ret._n_qubits = n
+        own, its = self._qubit_numbers or {}, other._qubit_numbers or {}
+        numbers = {**own, **its}
+        if len(set(numbers.values())) < len(numbers) or {**numbers, **own} != numbers:
+            raise ValueError(
+                "cannot add circuits: Cirq's qubits have other numbers in the second; add them in "
+                "Cirq, and read the sum by Circuit.from_cirq"
+            )
+        ret._qubit_numbers = numbers or None
         columns = [c for c in (self._columns, other._columns) if c is not None]
         ret._columns = max(columns) if columns else None
         return ret

@@ -575,6 +575,20 @@ def test_cirq() -> None:
         Circuit.from_cirq(cirq.Circuit(cirq.X(q[0]), cirq.rx(sympy.sin(a))(q[0])))
 
 
+def test_sum_of_cirq_circuits() -> None:
+    """A sum has the qubit numbers of both, which must agree."""
+    cirq = pytest.importorskip("cirq")
+    q = cirq.LineQubit.range(4)
+    c = Circuit.from_cirq(cirq.Circuit(cirq.X(q[1]), cirq.I(q[2])))
+    part = Circuit.from_cirq(cirq.Circuit(cirq.Z(q[1])))
+    for both in (c, Circuit(2) + c, c + Circuit(3), c + part):
+        assert qring.expval(both, [cirq.Z(q[1]), cirq.Z(q[2])]).forward([]).tolist() == [-1, 1]
+    for others in ([q[2], q[1], q[0]], [q[3]], [q[2]]):
+        other = Circuit.from_cirq(cirq.Circuit(map(cirq.X, others)))
+        with pytest.raises(ValueError, match="other numbers"):
+            c + other
+
+
 def test_cirq_gates_of_others() -> None:
     cirq = pytest.importorskip("cirq")
     sympy = pytest.importorskip("sympy")
