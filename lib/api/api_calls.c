@@ -219,6 +219,17 @@ static enum qr_code call_prepare(struct call *c, const struct qring_array *param
                           any && c->ret_inputs && f->circuit->n_columns, err);
 }
 
+/* The strength of a channel that is out of range, else no reason is known. */
+static enum qr_code fail_call(const struct qring_function *f, struct qr_err *err) {
+    struct qr_err why;
+    for (size_t i = 0; i < f->circuit->n_channels; i++)
+        if (qr_channel_check_at(&f->circuit->channels[i], f->bound_weights, &why))
+            return qr_fail(err, QR_OUT_OF_RANGE, "cannot compute: %s", why.msg);
+    return qr_fail(err, QR_OUT_OF_RANGE,
+                   "cannot compute: a value or a derivative is not finite or reaches 2^40; look "
+                   "at the parameters, inputs and coefficients");
+}
+
 /* Computes all micro-batches; afterwards c->grad has the sums by parameters. */
 static enum qr_code call_run(struct call *c, struct qr_err *err) {
     struct qring_function *f = c->f;
@@ -233,11 +244,7 @@ static enum qr_code call_run(struct call *c, struct qr_err *err) {
     if (f->in_parallel) qr_pool_for(c->pool, c->n_units, call_task, c);
     else
         for (size_t i = 0; i < c->n_units; i++) call_task(c, i, 0);
-    if (atomic_load(&c->failed))
-        return qr_fail(
-            err, QR_OUT_OF_RANGE,
-            "cannot compute: a value or a derivative is not finite or reaches 2^40; look "
-            "at the parameters, inputs and coefficients");
+    if (atomic_load(&c->failed)) return fail_call(f, err);
     for (unsigned i = 1; i < n; i++) qr_fixed_add(c->grad, c->grad + i * n_params, n_params);
     return QR_OK;
 }

@@ -327,10 +327,14 @@ static enum qr_code check_kraus(const struct qr_channel *c, struct qr_err *err) 
 }
 
 enum qr_code qr_channel_check(const struct qr_channel *c, struct qr_err *err) {
+    return qr_channel_is_constant(c) ? qr_channel_check_at(c, NULL, err) : QR_OK;
+}
+
+enum qr_code qr_channel_check_at(const struct qr_channel *c, const double *theta,
+                                 struct qr_err *err) {
     double a[QR_CHANNEL_ARGS];
     if (c->info->kraus) return check_kraus(c, err);
-    if (!qr_channel_is_constant(c)) return QR_OK;
-    qr_channel_values(c, NULL, a);
+    qr_channel_values(c, theta, a);
     if (values_are_valid(c->info, a)) return QR_OK;
     if (c->info->damping == thermal_relaxation)
         return qr_fail(err, QR_INVALID_ARGUMENT,

@@ -86,6 +86,9 @@ void qr_channel_values(const struct qr_channel *c, const double *theta,
  * Errors:   INVALID_ARGUMENT
  */
 QR_MUST_CHECK enum qr_code qr_channel_check(const struct qr_channel *c, struct qr_err *err);
+/* The same, of arguments at these parameters. */
+QR_MUST_CHECK enum qr_code qr_channel_check_at(const struct qr_channel *c, const double *theta,
+                                               struct qr_err *err);
 
 /* Computes the probabilities of the Pauli errors.
  *

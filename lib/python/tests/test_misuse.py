@@ -136,6 +136,11 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     "dtype unknown": (lambda: function(dtype="real"), TypeError, "real"),
     # ---- numbers ----
     "NaN weight": (lambda: function().forward([0.1, NAN], X), QringError, "finite"),
+    "strength out of range": (
+        lambda: qring.expval(Circuit(1).channel("Depolarize", 0, p="2*w"), "Z0").forward([0.9]),
+        QringError,
+        r"Depolarize has p = 1\.8; give a number from 0 to 1",
+    ),
     "infinite weight": (lambda: function().vjp([INF, 0.1], X, C), QringError, "finite"),
     "NaN input": (lambda: function().forward(W, [[NAN]]), QringError, "finite"),
     "infinite input": (lambda: function().jacobian(W, [[-INF]]), QringError, "finite"),
