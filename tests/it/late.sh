@@ -30,7 +30,7 @@ lines() { if [ -f "$d/out/steps.jsonl" ]; then wc -l <"$d/out/steps.jsonl"; else
 start_two killed
 "$qringd" "$work/job.json" --lock-fd 0 --out "$d/out" --checkpoint-interval 20ms --checkpoint-steps 5 >"$d/worker0.log" 2>&1 </dev/null & p=$!
 started="$started $p"
-tries=0; until [ "$(lines)" -gt 200 ] || [ $tries -gt 6000 ]; do tries=$((tries + 1)); sleep 0.01; done
+tries=0; until [ "$(lines)" -gt 200 ] && [ -e "$d/out/checkpoints/LATEST" ] || [ $tries -gt 6000 ]; do tries=$((tries + 1)); sleep 0.01; done
 kill -9 $p; wait $p 2>/dev/null
 check "worker 0 has trained for a while" test "$(lines)" -gt 200 -a "$(lines)" -lt $((3 * epochs))
 wait_two
