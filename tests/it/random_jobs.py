@@ -180,9 +180,12 @@ class Draw:
         return ret
 
     def layers(self, qubits):
-        """A list of layers and named parts of all qubits."""
+        """A list of layers and named parts of all qubits, most after a layer that reads the columns."""
         ret = []
-        for _ in range(self.rng.randint(2, 5)):
+        if self.n_columns and self.chance(0.7):
+            gate = self.rng.choice(("RX", "RY", "RZ"))
+            ret = [{"gate": gate, "qubits": [q], "angle": {"data": i % self.n_columns}} for i, q in enumerate(qubits)]
+        for _ in range(self.rng.randint(1, 4)):
             item = self.ansatz(qubits, 1) if self.chance(0.6) else None
             ret += [item] if item else self.layer(qubits)
         return ret or self.items(qubits, 2, False)
@@ -206,17 +209,18 @@ class Draw:
         return self.named(kind, given)
 
     def layer(self, qubits):
-        """The same gate on all qubits, or on all neighbours of a ring."""
+        """The same gate on all qubits, on all neighbours of a ring, or side by side, so that cones stay small."""
         kind, on = self.rng.choice((("RX", 1), ("RY", 1), ("RZ", 1), ("H", 1), ("CNOT", 2), ("CZ", 2), ("SWAP", 2), ("RZZ", 2), ("RXX", 2), ("ISWAP", 2), ("CCX", 3)))
         if on > len(qubits):
             return []
         names = self.arguments(DEFS[f"gate.{kind}"])
-        return [{"gate": kind, "qubits": [qubits[(i + k) % len(qubits)] for k in range(on)], **{name: self.angle() for name in names}} for i in range(len(qubits))]
+        first = range(self.rng.randrange(on), len(qubits) - on + 1, on) if self.chance(0.6) else range(len(qubits))
+        return [{"gate": kind, "qubits": [qubits[(i + k) % len(qubits)] for k in range(on)], **{name: self.angle() for name in names}} for i in first]
 
     def observable(self, n):
-        terms = []
+        terms, widest = [], self.rng.choice((2, 2, n))
         for _ in range(self.rng.randint(1, 3)):
-            on = self.some(range(n), 1, self.rng.choice((2, n)))
+            on = self.some(range(n), 1, widest)
             terms.append(f"{self.rng.uniform(0.1, 2):.3f}*" + " ".join(f"{self.rng.choice('XYZ')}{q}" for q in on))
         return " + ".join(terms)
 
