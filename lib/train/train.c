@@ -146,7 +146,7 @@ static void check_early_stopping(struct train_run *r) {
     qr_state_monitor(&r->spare, e, value);
 }
 
-/* Of a step, at the same numbers on every member. */
+/* Fails on every member alike, since all have the same sum (step.md §7). s: the next state. */
 static enum qr_code check_numbers(const struct qr_state *s, double loss, struct qr_err *err) {
     unsigned long long step = s->step;
     bool finite = true;
