@@ -3,7 +3,8 @@
 or busy neighbours."""
 import json, os, re, signal, subprocess, threading, time, urllib.request
 
-from ring import QRINGD, Ring, WORK, check, check_speed, figure, folder, free_ports, job, main, report, row, skip, until
+from ring import (ASSERT_BOUNDS, QRINGD, Ring, TIMEOUT_S, WORK, certs, check, check_speed, figure, folder, free_ports, job, main, report, row, skip,
+                  turn, until)
 
 ENDLESS = 1000000
 
@@ -167,6 +168,57 @@ def busy_neighbours():
     report(38, f"eight busy neighbours for {seconds} s: ejections", ejected, 0)
     check_speed(f"busy: {ejected} changes of the ring", ejected == 0)
     r.settle()
+    r.same()
+
+
+# ---- row 55: no processor for a whole ring ----
+
+def ring_metrics(port):
+    """(members, generation) as that worker sees them."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as f: text = f.read()
+    return tuple(int(re.search(rb"^qring_%s (\d+)" % name, text, re.M)[1]) for name in (b"members", b"generation"))
+
+
+@row(55, timed=True)
+def starved_ring():
+    """All workers of a ring run for 10 ms of each 200, at different times, as under a quota of 5 %
+    of a processor for each; every other time they are stopped throughout, and continued one after
+    the other. The figure is the last time after it at which a worker was in no ring of all or in
+    another generation than the others."""
+    n, seconds, watched = 6, 20 if ASSERT_BOUNDS else 4, 8 if ASSERT_BOUNDS else 1
+    stopped = turn[0] % 2
+    j = job("starved")
+    r = Ring("stopped" if stopped else "starved", j, n, ENDLESS, ["--min-workers", "1"], tls=certs(j))
+    ports = free_ports(n)
+    for i in range(n): r.start(i, "--http-port", str(ports[i]))
+    r.reaches(20)
+    r.joined()
+    end = time.monotonic() + seconds
+    for i in range(n): r.kill(i, signal.SIGSTOP)
+    if stopped: time.sleep(seconds)
+    while not stopped and time.monotonic() < end:
+        for i in r.alive():
+            r.kill(i, signal.SIGCONT)
+            time.sleep(0.01)
+            r.kill(i, signal.SIGSTOP)
+            time.sleep(0.2 / n - 0.01)
+    for i in range(n):
+        r.kill(i, signal.SIGCONT)
+        time.sleep(0.5)
+    at = time.monotonic()
+    check(f"starved: all workers live: {r.alive()}; {r.last_lines()}", r.alive() == list(range(n)))
+
+    def whole():
+        seen = {ring_metrics(p) for p in ports}
+        return len(seen) == 1 and seen.pop()[0] == n
+    broken = 0.0
+    while time.monotonic() < at + watched:
+        if not whole(): broken = time.monotonic() - at
+        time.sleep(0.02)
+    if not check(f"starved: the ring is whole again; {r.last_lines()}", until(whole)): broken = TIMEOUT_S
+    figure(55, f"a ring of {n}, all {'stopped' if stopped else 'at 5 % of a processor'} for {seconds} s: whole again", broken, 5.0)
+    r.grows_after(time.monotonic())
+    r.settle(extra=1)
     r.same()
 
 

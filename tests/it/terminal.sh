@@ -11,10 +11,11 @@ sed 's/"name": "qcnn"/"name": "terminal"/; s/"epochs": 50/"epochs": 2/' deploy/j
 # 128 + n for a signal
 tty() {
     $python - "$@" <<'P'
-import os, pty, select, sys, time
+import os, pty, select, signal, sys, time
 end, until, shown = time.monotonic() + float(sys.argv[1]), os.environ.get("until", "").encode(), b""
 pid, fd = pty.fork()
 if pid == 0:
+    signal.signal(signal.SIGINT, signal.SIG_DFL) # it is ignored below a shell's background job
     os.execvp(sys.argv[3], sys.argv[3:])
 with open(sys.argv[2], "wb") as screen:
     while True:
