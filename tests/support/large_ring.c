@@ -2,11 +2,9 @@
  * reading at large_ring. */
 #include "tests/support/large_ring.h"
 
-#include <arpa/inet.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +13,7 @@
 #include "base/mem.h"
 #include "group/group.h"
 #include "tests/group_form.h"
+#include "tests/support/ports.h"
 #include "tests/tls.h"
 
 struct large_worker { /* a worker writes one, when it has formed or failed */
@@ -24,28 +23,6 @@ struct large_worker { /* a worker writes one, when it has formed or failed */
 };
 
 static char large_address[QR_MAX_MEMBERS][32];
-
-/* Ports below those that the system assigns to outgoing connections: a connection of an early
- * worker would otherwise take a port on which a later worker listens. */
-static void large_ports(unsigned n) {
-    enum { LOWEST = 12000, HIGHEST = 32000 };
-    static unsigned next;
-    int fd[QR_MAX_MEMBERS];
-    unsigned found = 0;
-    if (!next) next = LOWEST + (unsigned)getpid() * 64 % (HIGHEST - LOWEST);
-    for (unsigned tries = 0; found < n && tries < HIGHEST - LOWEST; tries++) {
-        struct sockaddr_in a = {.sin_family = AF_INET,
-                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                                .sin_port = htons((uint16_t)next)};
-        fd[found] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        bool is_free = bind(fd[found], (struct sockaddr *)&a, sizeof a) == 0;
-        if (is_free) snprintf(large_address[found++], sizeof *large_address, "127.0.0.1:%u", next);
-        else close(fd[found]);
-        next = next < HIGHEST ? next + 1 : LOWEST;
-    }
-    CHECK(found == n, "%u free ports", found);
-    for (unsigned i = 0; i < found; i++) close(fd[i]);
-}
 
 static enum qr_code large_work(unsigned n, uint32_t index, const struct qr_link_tls *tls,
                                struct large_worker *ret, struct qr_group **ret_group,
@@ -134,7 +111,8 @@ struct large_ring large_ring(unsigned n, bool with_tls, unsigned idle_s) {
         tls_dir_put(&dir, &set);
         qr_certificate_wipe(&set);
     }
-    large_ports(n);
+    for (unsigned i = 0; i < n; i++)
+        snprintf(large_address[i], sizeof *large_address, "127.0.0.1:%u", test_port());
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic), last_ns = began_ns;
     for (unsigned i = 0; i < n; i++) pid[i] = large_fork(n, i, with_tls ? &dir : NULL, &from[i]);
     for (unsigned i = 0; i < n; i++) {

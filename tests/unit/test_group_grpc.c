@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "group/group.h"
 #include "tests/group_form.h"
+#include "tests/support/ports.h"
 #include "tests/t.h"
 
 enum { MAX_N = 4, TEXT = 700 };
@@ -28,20 +29,9 @@ struct child {
 };
 static char address[MAX_N][32];
 
-static unsigned free_port(int *ret_fd) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n = sizeof a;
-    *ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(*ret_fd, (struct sockaddr *)&a, sizeof a) != 0 ||
-        getsockname(*ret_fd, (struct sockaddr *)&a, &n) != 0)
-        return 0;
-    return ntohs(a.sin_port);
-}
 static void choose_ports(void) {
-    int fd[MAX_N];
     for (int i = 0; i < MAX_N; i++)
-        snprintf(address[i], sizeof address[i], "127.0.0.1:%u", free_port(&fd[i]));
-    for (int i = 0; i < MAX_N; i++) close(fd[i]);
+        snprintf(address[i], sizeof address[i], "127.0.0.1:%u", test_port());
 }
 
 static struct qr_contribution contribution(uint32_t rank, uint32_t n_ranks, uint64_t step,
@@ -243,9 +233,13 @@ static void test_single_member(void) {
     collect(&c, false);
     CHECK(c.report.code == QR_CANCELLED && c.report.end_ns - start_ns < T_MINUTE, "%s: %s",
           qr_code_name(c.report.code), c.report.text);
-    int fd;
-    snprintf(address[0], sizeof address[0], "127.0.0.1:%u", free_port(&fd));
-    CHECK(listen(fd, 1) == 0);
+    unsigned port = test_port();
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                            .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(address[0], sizeof address[0], "127.0.0.1:%u", port);
+    CHECK(bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(fd, 1) == 0);
     c = spawn(PORT_TAKEN, 0, 2, 0);
     collect(&c, false);
     close(fd);
