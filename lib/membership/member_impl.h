@@ -12,6 +12,7 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
 #define BEGIN_OVERDUE_NS MS(500)   /* rule 3 */
 #define DIFFERS_NS MS(500)         /* rule 3 */
 #define PROMISE_WAIT_NS MS(300)    /* rule 3 */
+#define ONE_DROP_NS MS(250)        /* rule 3 */
 #define EXCLUSIVE_NS MS(1000)      /* rule 4 */
 #define HELLO_WAIT_NS MS(2000)     /* time limit for the first hello */
 #define REDIAL_NS MS(1000)         /* after a rejection */
@@ -211,7 +212,8 @@ struct member_conn *member_conn(struct qr_member *m, uint32_t id);
 bool member_in_generation(const struct qr_member *m, uint32_t index);
 bool member_is_established(const struct qr_member *m, uint32_t index);
 bool member_passes_data(const struct peer *p);
-/* The peer answers, over its control connection and over its data stream. */
+bool member_is_banned(const struct qr_member *m, uint32_t index); /* rule 3 */
+/* The peer answers, over its control connection and over its data stream, and is not banned. */
 bool member_reaches(const struct qr_member *m, uint32_t index);
 /* Number of connected peers beyond FEW_PEERS. */
 int64_t member_n_further(const struct qr_member *m);

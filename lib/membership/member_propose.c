@@ -62,9 +62,7 @@ static uint64_t find_set(const struct qr_member *m) {
     if (works) set = m->members;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
-        bool kept = m->active && member_in_generation(m, i);
-        if ((set | me) & index_bit(i) || !member_linked(m, m->opt.index, i) ||
-            is_unpromised(m, p) || (!kept && m->now_ns < p->banned_until_ns))
+        if ((set | me) & index_bit(i) || !member_linked(m, m->opt.index, i) || is_unpromised(m, p))
             continue;
         bool first = member_is_established(m, i) || m->opt.faults.newcomers_first;
         order[first ? 0 : works_in_other(m, i) ? 1 : 2] |= index_bit(i);
@@ -143,8 +141,9 @@ static bool all_starting(const struct qr_member *m, const struct qr_begin *b) {
     return true;
 }
 
-/* Rule 3: a peer dropped twice in 10 s may return only after 1, 2, 4 ... 30 s. */
+/* Rule 3: a peer dropped twice in 10 s is banned for 1, 2, 4 ... 30 s. */
 void member_dropped(struct qr_member *m, struct peer *p) {
+    if (p->dropped_ns && m->now_ns - p->dropped_ns < ONE_DROP_NS) return;
     bool again = p->dropped_ns && m->now_ns - p->dropped_ns < MS(10000);
     p->ban_ns = !again ? 0 : p->ban_ns ? 2 * p->ban_ns : MS(1000);
     if (p->ban_ns > MS(30000)) p->ban_ns = MS(30000);
@@ -442,9 +441,7 @@ static bool displaces_member(const struct qr_member *m, uint64_t set) {
 static const char *find_objection(const struct qr_member *m, uint32_t from,
                                   const struct qr_propose *p, uint64_t set) {
     if (m->ending) return "the run has ended here";
-    bool here = m->active && member_in_generation(m, from);
-    if (!here && m->now_ns < m->peer[from].banned_until_ns)
-        return "the proposer was lost repeatedly a moment ago";
+    if (member_is_banned(m, from)) return "the proposer was lost repeatedly a moment ago";
     if (compare_ids(m, &p->id, &m->promised) < 0 && !m->opt.faults.promise_any)
         return "a greater id is promised";
     bool exclusive =

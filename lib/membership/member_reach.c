@@ -39,9 +39,14 @@ bool member_passes_data(const struct peer *p) {
     return p->data != DATA_NONE && p->data != DATA_BAD;
 }
 
+bool member_is_banned(const struct qr_member *m, uint32_t index) {
+    return !member_in_generation(m, index) && m->now_ns < m->peer[index].banned_until_ns;
+}
+
 bool member_reaches(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
     return index != m->opt.index && is_responding(p) && !p->gone && !p->frozen &&
+           !member_is_banned(m, index) &&
            (member_passes_data(p) || m->opt.faults.control_is_enough);
 }
 

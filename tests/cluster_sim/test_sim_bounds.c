@@ -250,6 +250,41 @@ static void test_stops(void) {
                    (long long)(stop_ns[k] / QR_SECOND), seconds(back_ns));
     }
 }
+/* Every connection of a ring of four breaks within some milliseconds, three times within 10 s; two
+ * workers can train. Halves that form after a break must not stop each other. */
+static void test_resets(void) {
+    int64_t step_ns = 0, whole_ns = 0;
+    for (uint64_t seed = 1; seed <= 10 * n_runs; seed++) {
+        struct cluster *c = start_ring(seed, 4);
+        c->min_workers = 2;
+        for (int times = 0; times < 3; times++) {
+            await_ring(c, c->n, 40 * QR_SECOND);
+            run_until(c, now_of(c) + (50 + dice_ns(c, 1000)) * MS(1));
+            int64_t at_ns = now_of(c), next_ns = 0;
+            for (unsigned i = 0; i < c->n; i++)
+                for (unsigned k = i + 1; k < c->n; k++) {
+                    for (int link = 0; link < 2; link++)
+                        qr_sim_net_break(c->net, c->node[i].port[link].inner,
+                                         c->node[k].port[link].inner);
+                    run_until(c, now_of(c) + dice_ns(c, 5000) * 1000);
+                }
+            /* A step that was complete before may be reported after the break. */
+            run_until(c, now_of(c) + MS(20));
+            int64_t broken_ns = now_of(c);
+            while (!next_ns && cluster_runs(c)) {
+                cluster_turn(c, broken_ns + 40 * QR_SECOND);
+                for (unsigned i = 0; i < c->n; i++)
+                    if (c->node[i].reported_ns > broken_ns) next_ns = c->node[i].reported_ns;
+            }
+            raise_to(&step_ns, next_ns - at_ns);
+            await_ring(c, c->n, 40 * QR_SECOND);
+            raise_to(&whole_ns, now_of(c) - at_ns);
+        }
+        finish(c);
+    }
+    row("12: RST of every connection, three times: next step after", step_ns, 1.5);
+    row("12: RST of every connection, three times: one ring of all after", whole_ns, 6);
+}
 /* Messages of a do not reach b: one of the two must be removed. */
 static void test_one_way(void) {
     int64_t named_ns = 0, step_ns = 0;
@@ -509,6 +544,7 @@ int main(void) {
     test_large_ring();
     test_unused_streams();
     test_stops();
+    test_resets();
     test_one_way();
     test_halves();
     test_flapping();

@@ -269,6 +269,85 @@ static void test_broken_stream(void) {
               "worker %u: generation %llu", i, (unsigned long long)b[i]->gen.begin.id.number);
 }
 
+static void connect_pair(uint32_t i, uint32_t k) {
+    for (uint32_t w = 0; w < n_wires; w++)
+        if (wires[w].open && wires[w].end[0] == &boxes[i] && wires[w].end[1] == &boxes[k]) return;
+    wire_up(&boxes[i], &boxes[k]);
+}
+static void connect_all(uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < i; k++) connect_pair(i, k);
+}
+/* Breaks all connections but that of i and k. */
+static void cut_all_but(uint32_t i, uint32_t k) {
+    for (uint32_t w = 0; w < n_wires; w++) {
+        if (!wires[w].open || (wires[w].end[0] == &boxes[i] && wires[w].end[1] == &boxes[k]))
+            continue;
+        wires[w].open = false;
+        for (uint32_t e = 0; e < 2; e++)
+            handle(wires[w].end[e]->m, .kind = QR_EVENT_DOWN, .conn = 2 * w + e, .text = "reset");
+    }
+}
+static unsigned n_in_ring(uint32_t i) { return boxes[i].begun ? boxes[i].gen.begin.n_members : 0; }
+
+/* Rule 3: a peer lost twice within 10 s returns after a second. The two that begin anew beside it
+ * work on meanwhile: they do not propose it in vain. */
+static void test_bans(void) {
+    few = 1; /* Losses within a moment are one. */
+    reset();
+    for (uint32_t i = 0; i < 2; i++) box(i, i, 2, (uint8_t)(i + 1), fields_64);
+    connect_all(2);
+    pass(QR_SECOND);
+    for (int times = 0; times < 3; times++) {
+        cut_all_but(0, 0);
+        pass(20 * MILLI);
+        CHECK(n_in_ring(0) == 1 && n_in_ring(1) == 1, "%d: they train apart", times);
+        connect_all(2);
+        pass(20 * MILLI);
+        CHECK(n_in_ring(0) == 2 && n_in_ring(1) == 2, "%d: together again: %s", times,
+              boxes[0].log);
+    }
+    pass(QR_SECOND);
+    cut_all_but(0, 0);
+    pass(20 * MILLI);
+    connect_all(2);
+    pass(900 * MILLI);
+    CHECK(n_in_ring(0) == 1 && n_in_ring(1) == 1, "a second loss: not within a second");
+    pass(500 * MILLI);
+    CHECK(n_in_ring(0) == 2 && n_in_ring(1) == 2, "then it returns: %s", boxes[0].log);
+
+    few = 2; /* Worker 3 has lost worker 1 twice, and worker 1 has never begun without it. */
+    reset();
+    for (uint32_t i = 0; i < 4; i++) box(i, i, 4, (uint8_t)(i + 1), fields_64);
+    connect_all(4);
+    pass(QR_SECOND);
+    cut_all_but(3, 0);
+    pass(QR_SECOND);
+    CHECK(n_in_ring(0) == 2 && n_in_ring(3) == 2);
+    connect_all(4);
+    pass(2 * QR_SECOND);
+    for (uint32_t i = 0; i < 4; i++) CHECK(n_in_ring(i) == 4, "worker %u", i);
+    cut_all_but(3, 2);
+    pass(100 * MILLI);
+    CHECK(n_in_ring(2) == 2 && n_in_ring(3) == 2);
+    cut_all_but(0, 0);
+    connect_pair(2, 1);
+    pass(100 * MILLI);
+    CHECK(n_in_ring(1) == 2 && n_in_ring(2) == 2, "%s", boxes[1].log);
+    uint64_t number = boxes[1].gen.begin.id.number;
+    connect_pair(3, 1);
+    connect_pair(3, 2);
+    for (int i = 0; i < 60; i++) {
+        pass(10 * MILLI);
+        CHECK(!qr_member_awaits_begin(boxes[1].m, &(struct qr_gen_id){0}) &&
+                  boxes[1].gen.begin.id.number == number,
+              "%d ms later worker 1 has left its ring of two", 10 * i);
+    }
+    pass(2 * QR_SECOND);
+    CHECK(n_in_ring(1) == 3 && n_in_ring(2) == 3 && n_in_ring(3) == 3, "%s", boxes[1].log);
+    few = 0;
+}
+
 static void test_timeouts(void) {
     reset();
     struct box *a = box(0, 0, 4, 1, fields_64);
@@ -431,6 +510,7 @@ int main(void) {
     test_leavers();
     test_losses();
     test_broken_stream();
+    test_bans();
     test_timeouts();
     test_servers();
     test_server_after_permanent_failures();
