@@ -904,12 +904,35 @@ def _writable(circuit: Any) -> Any:
     return ret
 
 
+def _in_order(circuit: Any) -> Any:
+    """Return the circuit with registers that have its qubits and bits in their order.
+
+    Qiskit's exporter declares bits without a register first, and of a circuit with a layout the
+    qubits that it uses.
+    """
+    from qiskit import ClassicalRegister, QuantumCircuit, QuantumRegister
+
+    qubits, bits = circuit.qubits, circuit.clbits
+    if circuit.layout is None and (qubits, bits) == (
+        [q for register in circuit.qregs for q in register],
+        [b for register in circuit.cregs for b in register],
+    ):
+        return circuit
+    places = {bit: circuit.find_bit(bit) for bit in bits}
+    alone = [b for b in bits if not places[b].registers]
+    registers = [ClassicalRegister(bits=[b], name=f"_bit{places[b].index}") for b in alone]
+    registers += [register for register in circuit.cregs if len(register)]
+    registers.sort(key=lambda register: min(places[b].index for b in register))
+    ret = QuantumCircuit(QuantumRegister(bits=qubits, name="_qubits"), *registers)
+    return ret.compose(circuit, qubits, bits)
+
+
 def _text_of_qiskit(circuit: Any) -> str:
     """Return OpenQASM 3 in which native gates are one gate."""
     from qiskit import qasm3
 
     try:
-        text = str(qasm3.dumps(_writable(circuit)))
+        text = str(qasm3.dumps(_in_order(_writable(circuit))))
     except (qasm3.QASM3ExporterError, TypeError) as error:
         raise ValueError(
             f"cannot read the circuit: Qiskit does not write it as OpenQASM 3 ({error}); "

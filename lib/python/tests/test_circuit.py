@@ -431,6 +431,36 @@ def qiskit_agrees(theirs: Any, c: Circuit) -> bool:
     return abs(abs(np.vdot(wanted, np.ravel(qring.StateFunction(c)([])))) - 1) < TOLERANCE
 
 
+def test_qiskit_keeps_the_order_of_bits() -> None:
+    """Also of those without a register, in several, or in a layout, which may be idle."""
+    qiskit = pytest.importorskip("qiskit")
+    from qiskit.circuit import Clbit, Qubit
+
+    a, b = qiskit.QuantumRegister(2, "a"), qiskit.QuantumRegister(bits=[Qubit()], name="b")
+    alone = [Qubit(), Qubit()]
+    for registers in (
+        [a, alone, b],
+        [b, a, qiskit.QuantumRegister(bits=[a[1], b[0]], name="c")],
+        [alone, qiskit.QuantumRegister(bits=alone[::-1], name="d")],
+    ):
+        theirs = qiskit.QuantumCircuit(*registers)
+        for q in range(theirs.num_qubits):
+            theirs.ry(0.3 + q, q)
+        assert qiskit_agrees(theirs, Circuit.from_qiskit(theirs)), registers
+    theirs = qiskit.QuantumCircuit(1)
+    theirs.sx(0)
+    theirs = qiskit.transpile(theirs, initial_layout=[1], coupling_map=[[0, 1], [1, 2]])
+    assert qiskit_agrees(theirs, Circuit.from_qiskit(theirs))
+    m, k = qiskit.ClassicalRegister(1, "m"), qiskit.ClassicalRegister(1, "k")
+    theirs = qiskit.QuantumCircuit(a, m, [Clbit()], k)
+    theirs.x(0)
+    theirs.measure([0, 1, 0], [0, 1, 2])
+    with theirs.if_test((k, 1)):
+        theirs.x(1)
+    bits = qring.SampleFunction(Circuit.from_qiskit(theirs), 1).bits()
+    assert bits.tolist() == [[1, 0, 1]]
+
+
 def test_qiskit_native_gates() -> None:
     """A native gate stays one, also where names are taken, and in definitions and blocks."""
     qiskit = pytest.importorskip("qiskit")
