@@ -675,14 +675,22 @@ class Circuit(GateMethods):
         Parameters
         ----------
         circuit : pennylane.QNode or pennylane.tape.QuantumScript
-            Wires become qubits in their order.
+            Wires 0 to n - 1 are the qubits of these numbers; others become qubits in the order in
+            which PennyLane lists them.
         *args, **kwargs
             Arguments of the QNode.
         """
         import pennylane
 
-        text = pennylane.to_openqasm(circuit, rotations=False, measure_all=False)
-        ret = cls.from_qasm(text(*args, **kwargs) if callable(text) else text)
+        from ._pl_plans import wire_order
+
+        tape = circuit
+        if isinstance(circuit, pennylane.QNode):
+            tape = pennylane.workflow.construct_tape(circuit)(*args, **kwargs)
+        if not isinstance(tape, pennylane.tape.QuantumScript):
+            raise TypeError(f"cannot read {circuit!r} as a circuit: give a QNode or a tape")
+        wires = pennylane.wires.Wires(wire_order(tape, None))
+        ret = cls.from_qasm(pennylane.to_openqasm(tape, wires, rotations=False, measure_all=False))
         ret._readouts = ()  # the text measures wires, not the QNode's observables
         return ret
 

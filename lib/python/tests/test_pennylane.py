@@ -670,6 +670,24 @@ def test_circuit_from_pennylane():
         assert abs(qring.expval(c, operator).forward([])[0] - circuit(0.7)) < 1e-12
     with pytest.raises(TypeError, match="no sum of Paulis"):
         qring.expval(c, qml.Hermitian(np.eye(2), 0))
+    with pytest.raises(TypeError, match="give a QNode or a tape"):
+        qring.Circuit.from_pennylane(lambda: None)
+
+
+def test_circuit_from_pennylane_numbers_qubits_by_wires():
+    @qml.qnode(qml.device("default.qubit"))
+    def circuit(a):
+        qml.RX(a, 1)
+        qml.RY(0.7, 0)
+        return qml.expval(qml.Z(0)), qml.expval(qml.Z(1))
+
+    c = qring.Circuit.from_pennylane(circuit, 0.3)
+    tape = qml.workflow.construct_tape(circuit)(0.3)
+    assert c == qring.Circuit.from_pennylane(tape)
+    values = qring.expval(c, [qml.Z(0), qml.Z(1)]).forward([])
+    np.testing.assert_allclose(values, circuit(0.3), rtol=0, atol=WITHIN)
+    named = qring.Circuit.from_pennylane(qml.map_wires(tape, {1: "b", 0: "a"})[0][0])
+    np.testing.assert_allclose(qring.expval(named, "Z1").forward([]), values[:1], atol=WITHIN)
 
 
 def test_exported_function():
