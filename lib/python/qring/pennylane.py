@@ -87,6 +87,20 @@ def _turn_to_strings(tape: Any) -> tuple[Sequence[Any], Callable[[Any], Any]]:
     return turned, join
 
 
+def _with_control_values(op: Any) -> Any:
+    """Return a batch without ControlledQubitUnitary: broadcast_expand loses its control values."""
+    if not op.batch_size:
+        return op
+    if isinstance(op, qml.ops.Controlled):
+        base = _with_control_values(op.base)
+        return qml.ops.ControlledOp(base, op.control_wires, op.control_values)
+    if isinstance(op, qml.ops.Adjoint):
+        return qml.ops.Adjoint(_with_control_values(op.base))
+    if isinstance(op, qml.ops.Pow):
+        return qml.ops.Pow(_with_control_values(op.base), op.z)
+    return op
+
+
 @qml.transform  # type: ignore[untyped-decorator]
 def _expand_broadcast_matrices(tape: Any) -> tuple[Sequence[Any], Callable[[Any], Any]]:
     """Split tapes with a batch of states or matrices, which are constants of a plan.
@@ -99,6 +113,7 @@ def _expand_broadcast_matrices(tape: Any) -> tuple[Sequence[Any], Callable[[Any]
         for op in tape.operations
         if type(op).__name__ not in GATES and op.data
     ):
+        tape = tape.copy(operations=[_with_control_values(op) for op in tape.operations])
         expanded: tuple[Sequence[Any], Callable[[Any], Any]] = broadcast_expand(tape)
         return expanded
     return (tape,), _nothing

@@ -316,6 +316,22 @@ def test_broadcast_state_preparation():
     np.testing.assert_allclose(*values, rtol=0, atol=WITHIN)
 
 
+def test_broadcast_controlled_matrix():
+    def circuit(u):
+        qml.RX(0.3, 0)
+        qml.ctrl(qml.QubitUnitary(u, [1, 0]), control=2, control_values=0)
+        once = qml.ControlledQubitUnitary(u, [2, 0, 1], control_values=[0])
+        qml.pow(qml.adjoint(once), 2)
+        return qml.expval(qml.Z(0))
+
+    rng = np.random.default_rng(0)
+    u = np.stack([_random_unitary(2, rng) for _ in range(3)])
+    values = [
+        qml.QNode(circuit, d)(u) for d in (QringDevice(wires=3), qml.device("default.qubit"))
+    ]
+    np.testing.assert_allclose(*values, rtol=0, atol=WITHIN)
+
+
 def _tape(values, n=2):
     ops = [qml.RX(values[0], 0), qml.RY(values[1], 1), qml.CNOT([0, 1])]
     tape = qml.tape.QuantumScript(ops, [qml.expval(qml.Z(1)), qml.probs(wires=[0])])
