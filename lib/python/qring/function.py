@@ -525,7 +525,7 @@ class Function(_Handle):
         inputs : array_like, (B, I) or (I,), optional
             Needed if the circuit has inputs.
         out : ndarray, (B, R) or (R,), float32 or float64, optional
-            Array for the result.
+            Array for the result; it may overlap the arguments.
 
         Returns
         -------
@@ -539,6 +539,9 @@ class Function(_Handle):
             z: npt.NDArray[Any] = np.empty((n, r))
         else:
             z = self._out(out, (n, r) if batched else (r,))
+            if any(a is not None and np.may_share_memory(z, a) for a in (w, x)):
+                z[...] = self.forward(weights, inputs)
+                return out
         self._forward(lib.qring_forward, w, x, n, z)
         if out is not None:
             return out

@@ -245,6 +245,15 @@ def test_out() -> None:
     assert np.array_equal(row, f.forward(w, x[0]))
 
 
+def test_out_overlaps_the_inputs() -> None:
+    f = qring.expval(model(), OBSERVABLES)
+    w, x, _ = data(f, 200)
+    memory = np.zeros((201, 5))
+    memory[:200] = x
+    f.forward(w, memory[:200], out=memory[1:, :4])  # over the next sample
+    assert np.array_equal(memory[1:, :4], f.forward(w, x))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n_qubits", [4, 12])
 def test_threads_give_equal_bits(dtype: str, n_qubits: int) -> None:
