@@ -897,7 +897,7 @@ class StateFunction(_Handle):
         w = self._weights(weights)
         x, n, batched = self._samples(inputs, None)
         ret = np.empty((n, 1 << self._n_qubits), np.complex128)
-        parts = ret.view(np.float64).reshape(n, -1, 2)
+        parts = ret.view(np.float64).reshape(*ret.shape, 2)
         self._forward(lib.qring_states, w, x, n, parts)
         return ret if batched else ret[0]
 

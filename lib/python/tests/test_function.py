@@ -318,6 +318,7 @@ def test_state() -> None:
         want = dense.simulate(c.to_json(), dict(zip(f.parameters, w)), dict(zip(f.inputs, sample)))
         assert np.abs(row - want).max() < error_of_value("float64")
     assert np.array_equal(qring.state(c, w, x[0]), got[0])
+    assert qring.state(c, w, x[:0]).shape == (0, 16)
     assert np.abs(qring.state(c, w, x, dtype="float32") - got).max() < error_of_value("float32")
     # Qubit 0 is the most significant bit
     assert np.argmax(np.abs(qring.state(Circuit(3).x(0)))) == 4
