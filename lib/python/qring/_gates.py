@@ -24,6 +24,12 @@ def _exponent(value: Angle) -> dict[str, Angle]:
     return {} if is_one else {"exponent": value}
 
 
+def _listed(value: Any) -> list[Any]:
+    """Return the elements of a sequence, or one value, such as NumPy's, in a list."""
+    one = isinstance(value, (str, bytes)) or not hasattr(value, "__iter__")
+    return [value] if one or not getattr(value, "shape", True) else list(value)
+
+
 def _matrix_json(matrix: Any) -> list[list[list[float]]]:
     """Return rows of complex numbers, or of pairs of their parts, as in a job file."""
     rows = matrix.tolist() if hasattr(matrix, "tolist") else matrix
@@ -344,8 +350,7 @@ class GateMethods:
         qubits : int or sequence of int
             The qubits that the matrix acts on.
         """
-        at: list[Qubit] = [qubits] if isinstance(qubits, (int, str)) else list(qubits)
-        return self._add("Unitary", at, others={"matrix": _matrix_json(matrix)})
+        return self._add("Unitary", _listed(qubits), others={"matrix": _matrix_json(matrix)})
 
     def basis(self, state: str | Iterable[int] | Input, qubits: Iterable[Qubit]) -> Self:
         """Flip the qubits whose digit is 1.

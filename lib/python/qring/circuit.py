@@ -9,7 +9,7 @@ import operator
 import re
 from typing import Any, Dict, Iterable, Iterator, Sequence
 
-from ._gates import Angle, GateMethods, Qubit, _matrix_json
+from ._gates import Angle, GateMethods, Qubit, _listed, _matrix_json
 from .expression import Expression, Input, Parameter, real
 
 __all__ = ["Angle", "Circuit", "Expression", "Input", "Parameter", "Qubit"]
@@ -154,7 +154,7 @@ class Circuit(GateMethods):
             if key == "matrix":
                 value = _matrix_json(value)
             plain = key in ("pauli_word", "matrix", "state")
-            item[key] = value if plain else _angle_json(value, f"{key} of {name}")
+            item[key] = _copied(value) if plain else _angle_json(value, f"{key} of {name}")
         control = self._qubits(list(controls), name)
         if control:
             item["controls"] = control
@@ -248,7 +248,7 @@ class Circuit(GateMethods):
         self._require_list("measure")
         item: Item = {"measure": self._qubits(_listed(qubits), "measure")}
         if bits is not None:
-            item["bits"] = _listed(bits)
+            item["bits"] = _copied(_listed(bits))
         for key, p in (("p_01", p_01), ("p_10", p_10)):
             if not isinstance(p, (int, float)) or p != 0:
                 item[key] = _angle_json(p, key)
@@ -791,7 +791,7 @@ def _channel_json(channel: Any) -> Item:
     ret: Item = {}
     for key, value in channel.items():
         if key in ("channel", "qubits"):
-            ret[key] = value
+            ret[key] = _copied(value)
         elif key == "operators":
             ret[key] = [_matrix_json(matrix) for matrix in value]
         else:
@@ -800,10 +800,12 @@ def _channel_json(channel: Any) -> Item:
 
 
 def _copied(value: Any) -> Any:
-    """Copy objects and lists, as copy.deepcopy, but faster."""
+    """Copy objects and lists, as copy.deepcopy, but faster; NumPy's numbers become Python's."""
     if isinstance(value, dict):
         return {key: _copied(v) for key, v in value.items()}
-    return [_copied(v) for v in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [_copied(v) for v in value]
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _with_values(
@@ -978,11 +980,6 @@ def _native_of_cirq(circuit: Any) -> Any:
 
     expanded = cirq.expand_composite(circuit, no_decomp=is_read)
     return cirq.map_operations(expanded, as_matrix)
-
-
-def _listed(value: Any) -> list[Any]:
-    one = isinstance(value, (str, bytes)) or not hasattr(value, "__iter__")
-    return [value] if one else list(value)
 
 
 # ---- operations on items ----

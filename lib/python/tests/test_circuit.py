@@ -219,6 +219,31 @@ def test_json() -> None:
     assert qring.expval(c.to_json(), "Z0").inputs == tuple(f"x[{i}]" for i in range(5))
 
 
+def test_numbers_of_numpy() -> None:
+    """NumPy's integers and arrays are stored as Python's."""
+    one = np.int64(1)
+    for c, plain in (
+        (Circuit(2).unitary(U2, one), Circuit(2).unitary(U2, 1)),
+        (Circuit(2).gate("H", np.array(1)), Circuit(2).h(1)),
+        (Circuit(2).measure(0, bits=one), Circuit(2).measure(0, bits=1)),
+        (Circuit(2).measure([0, 1], np.arange(2)), Circuit(2).measure([0, 1], [0, 1])),
+        (Circuit(2).ansatz("iqp", layers=one), Circuit(2).ansatz("iqp", layers=1)),
+        (
+            Circuit(2).noise({"*2": {"channel": "Depolarize", "qubits": 2 * one, "p": 0.5}}),
+            Circuit(2).noise({"*2": {"channel": "Depolarize", "qubits": 2, "p": 0.5}}),
+        ),
+        (
+            Circuit(2).noise(readout={"p_01": np.float32(0.5)}),
+            Circuit(2).noise(readout={"p_01": 0.5}),
+        ),
+        (
+            Circuit.from_json({"qubits": 2 * one, "gates": [{"gate": "H", "qubits": [one]}]}),
+            Circuit(2).h(1),
+        ),
+    ):
+        assert json.dumps(c.to_json()) == json.dumps(plain.to_json())
+
+
 def test_ansatz() -> None:
     c = Circuit(4).h(0).ansatz("strongly-entangling", layers=2, prefix="a_")
     c.ansatz("basic-entangler", [0, 2])
