@@ -33,18 +33,23 @@ def _openfermion_terms(operator: Any) -> Iterator[Term]:
 
 
 def _pennylane_terms(operator: Any) -> Iterator[Term]:
-    sentence = getattr(operator, "pauli_rep", operator)
-    if not hasattr(sentence, "items"):
+    sentence = getattr(operator, "pauli_rep", None)
+    if sentence is None:
         raise TypeError(f"cannot measure {operator!r}: it is no sum of Paulis; give its pauli_rep")
-    words = sentence if any(hasattr(word, "items") for word in sentence) else {sentence: 1.0}
-    for word, coefficient in words.items():
+    for word, coefficient in sentence.items():
         yield word.items(), coefficient
 
 
 def _cirq_terms(operator: Any) -> Iterator[Term]:
     import cirq
 
-    for term in cirq.PauliSum.wrap(operator):
+    try:
+        terms = cirq.PauliSum.wrap(operator)
+    except TypeError:
+        raise TypeError(
+            f"cannot measure {operator!r}: it is no sum of Paulis on qubits; give a cirq.PauliSum"
+        ) from None
+    for term in terms:
         yield [(q, str(pauli)) for q, pauli in term.items()], term.coefficient
 
 
@@ -66,7 +71,7 @@ def _number(qubit: Any, numbers: dict[Any, int] | None) -> int:
         return numbers[qubit]
     found = getattr(qubit, "x", qubit)  # of a cirq.LineQubit
     try:
-        if numbers or isinstance(found, bool):
+        if isinstance(found, bool) or (numbers and found is not qubit):
             raise TypeError
         return index(found)
     except TypeError:
@@ -85,6 +90,7 @@ def observable_text(operator: Any, numbers: dict[Any, int] | None = None) -> str
         A Hermitian sum of products of Paulis.
     numbers : dict, optional
         Numbers of Cirq's qubits in the circuit; without it, those of line qubits are their own.
+        Qubits of other packages are numbers already.
     """
     package = type(operator).__module__.partition(".")[0]
     parts = []

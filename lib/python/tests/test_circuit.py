@@ -624,6 +624,11 @@ def test_cirq() -> None:
     assert np.abs(found - wanted).max() < 1e-6  # Cirq's state is complex64
     with pytest.raises(ValueError, match="not of the circuit"):
         qring.expval(c, cirq.Z(cirq.LineQubit(0)) * 1.0)
+    other = QubitOperator({((0, "Z"), (1, "Z")): 0.5, (): -2})  # has numbers, as texts have
+    assert abs(qring.expval(c, other).forward([0.7], [0.2])[0] - found[0]) < TOLERANCE
+    for operator in (cirq.Z, cirq.DensePauliString("ZZ")):
+        with pytest.raises(TypeError, match=r"give a cirq\.PauliSum"):
+            qring.expval(c, operator)
     with pytest.raises(TypeError, match=r"cirq\.read_json"):
         Circuit.from_cirq(cirq.to_json(circuit))
     with pytest.raises(ValueError, match=r"moments\[1\]\.operations\[0\] is .*sin\(a\)"):

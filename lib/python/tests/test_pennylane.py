@@ -684,8 +684,12 @@ def test_circuit_from_pennylane():
     assert abs(qring.expval(c, "Y1").forward([])[0] - circuit(0.7)) < 1e-12
     for operator in (qml.Y(1), qml.Hamiltonian([1.0], [qml.Y(1)]), qml.Y(1).pauli_rep):
         assert abs(qring.expval(c, operator).forward([])[0] - circuit(0.7)) < 1e-12
-    with pytest.raises(TypeError, match="no sum of Paulis"):
-        qring.expval(c, qml.Hermitian(np.eye(2), 0))
+    for operator in (qml.Hermitian(np.eye(2), 0), qml.FermiC(0)):
+        with pytest.raises(TypeError, match="no sum of Paulis"):
+            qring.expval(c, operator)
+    for operator in (qml.Hamiltonian([], []), qml.pauli.PauliSentence({})):
+        with pytest.raises(qring.QringError, match="the sum is zero"):
+            qring.expval(c, operator)
     with pytest.raises(TypeError, match="give a QNode or a tape"):
         qring.Circuit.from_pennylane(lambda: None)
 
