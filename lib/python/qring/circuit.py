@@ -731,7 +731,7 @@ class Circuit(GateMethods):
     def export(
         self,
         format: str,
-        observables: str | Iterable[str] = (),
+        observables: Any = (),
         parameters: Sequence[float] | None = None,
         inputs: Sequence[float] | None = None,
     ) -> Any:
@@ -743,8 +743,8 @@ class Circuit(GateMethods):
         ----------
         format : str
             ``qasm3``, or another format of ``qring export --to``.
-        observables : str or sequence of str, optional
-            Read-outs.
+        observables : str, operator, or sequence of these, optional
+            Read-outs, as of :func:`qring.expval`.
         parameters, inputs : sequence of float, optional
             Numbers in place of symbols, in the order of :func:`qring.expval`.
 
@@ -758,9 +758,15 @@ class Circuit(GateMethods):
         ry(w) q[0];
         <BLANKLINE>
         """
+        from ._observables import is_operator
         from ._write import write
 
-        data = write(self._text(), format, _listed(observables), parameters, inputs)
+        texts = [observables] if is_operator(observables) else _listed(observables)
+        if texts:
+            from .function import _check_observables
+
+            texts = list(_check_observables(texts, self))
+        data = write(self._text(), format, texts, parameters, inputs)
         return data if format == "tfq" else data.decode()
 
     def __len__(self) -> int:

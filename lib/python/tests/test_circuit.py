@@ -718,6 +718,7 @@ def test_operators() -> None:
         qring.expval(c, QubitOperator({(): 1j}))
     with pytest.raises(ValueError, match="number qubits from 0"):
         qring.expval(c, QubitOperator({(("a", "X"),): 1}))  # type: ignore[dict-item]
+    assert c.export("qasm3", operator) == c.export("qasm3", "0.25 + -1.5*X0 Y1")
     number = QubitOperator({((np.int64(1), "Y"),): 2})  # type: ignore[dict-item]
     assert qring.expval(c, number).observables == ("2.0*Y1",)
 

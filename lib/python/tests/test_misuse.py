@@ -340,6 +340,12 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
         ValueError,
         "cannot use '.ud800'",
     ),
+    "NUL in an exported observable": (
+        lambda: Circuit(1).export("qasm3", "Z0\0 + X0"),
+        ValueError,
+        "NUL",
+    ),
+    "number exported": (lambda: Circuit(1).export("qasm3", [3]), TypeError, "'X0 Z1'"),
     "surrogate in a format": (lambda: Circuit(1).export("\ud800"), ValueError, "cannot use"),
     "expression doubled": (lambda: doubled(np.sin(Parameter("w"))), ValueError, "1024 bytes"),
     "function doubled": (
