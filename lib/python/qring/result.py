@@ -444,6 +444,8 @@ class SweepResult:
 
     def __getitem__(self, trial: int) -> Result:
         """Return the result of a trial."""
+        if not 0 <= trial < len(self):
+            raise IndexError(f"cannot find trial {trial}: the last one is {len(self) - 1}")
         return Result(self.out / "trials" / f"{trial:04d}")
 
     def __len__(self) -> int:

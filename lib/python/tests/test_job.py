@@ -442,6 +442,9 @@ def test_sweep():
     first = qring.run(qring.Job(SMALL), data=(x, y), seed=1, out="one")
     assert found[0].digest == first.digest == found.trials[0]["state_digest"]
     assert len(found[3].history["loss"]) == 12
+    assert [trial.metrics["loss"] for trial in found] == losses
+    with pytest.raises(IndexError, match="cannot find trial -1: the last one is 3"):
+        found[-1]
     xml.etree.ElementTree.fromstring(found._repr_html_())
     with pytest.raises(qring.QringError, match="sweep"):
         qring.sweep(SMALL, {"train.epochz": [1]}, data=(x, y), out="bad")
