@@ -344,6 +344,8 @@ class Circuit(GateMethods):
         ret._readouts = self._readouts
         return ret
 
+    __copy__ = copy
+
     def repeat(self, n: int, index: str | None = None) -> Circuit:
         """Return this circuit `n` times in a row.
 

@@ -176,6 +176,8 @@ class Job:
         """Return an independent copy."""
         return Job(self)
 
+    __copy__ = copy
+
     def set(self, path: str, value: Any) -> Job:
         """Set a key of the job in place, as ``--set PATH=VALUE`` does.
 

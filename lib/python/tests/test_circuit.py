@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from pathlib import Path
@@ -200,9 +201,9 @@ def test_repeat_shares_parameters() -> None:
 
 def test_circuits_do_not_share_later_gates() -> None:
     a = Circuit(2).h(0)
-    b, r, s = a.copy(), a.repeat(2), a + a
+    b, r, s, t = a.copy(), a.repeat(2), a + a, copy.copy(a)
     a.x(1)
-    assert len(b) == 1
+    assert len(b) == len(t) == 1
     assert len(s) == 2
     assert r.to_json()["gates"][0]["gates"] == b.to_json()["gates"]
     b.to_json()["gates"].clear()

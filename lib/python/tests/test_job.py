@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import pickle
@@ -91,6 +92,7 @@ def test_job_from_dict_file_keywords_and_folder(tmp_path):
 def test_job_does_not_share_its_keys():
     job = qring.Job(SMALL)
     job.copy().set("train.epochs", 9)
+    copy.copy(job).set("train.epochs", 9)
     job.to_json()["train"]["epochs"] = 9
     assert job.to_json()["train"]["epochs"] == SMALL["train"]["epochs"] == 3
 
