@@ -5,6 +5,7 @@ The program is not part of the wheel: it needs gRPC and other shared objects of 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -138,7 +139,7 @@ def start(
     stdin : bytes
         Standard input.
     on_line : callable, optional
-        Called with each line of standard error, in a thread of its own.
+        Called with each line of standard error, in a thread of its own; its exceptions are ignored.
     on_tick : callable, optional
         Called about ten times per second while the program runs.
     accept : sequence of int
@@ -184,7 +185,9 @@ def start(
                 line = raw.decode("utf-8", "replace").rstrip("\n")
                 tail.append(line)
                 if on_line is not None:
-                    on_line(line)
+                    # The program waits if nothing reads, so a closed stderr must not end the loop.
+                    with contextlib.suppress(Exception):
+                        on_line(line)
 
         reader = threading.Thread(target=read, daemon=True)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import os
 import pickle
@@ -21,6 +22,7 @@ import pytest
 
 import qring
 from qring import _progress, _safetensors
+from qring._program import start
 
 ROOT = Path(__file__).parents[3]
 JOBS = ROOT / "deploy" / "jobs"
@@ -496,6 +498,23 @@ def test_a_missing_program_is_named(monkeypatch):
     with pytest.raises(qring.QringError, match="not on PATH; build it"):
         qring.Job(SMALL).validate()
     assert not Path("out").exists()
+
+
+def test_a_closed_stderr_does_not_stop_a_run(monkeypatch, tmp_path):
+    """More lines than a pipe holds are read, although each fails to be shown."""
+    program = tmp_path / "qring"
+    program.write_text("#!/bin/sh\nseq -f 'trial %g: loss 1' 9999 >&2\necho done\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("QRING", str(program))
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    sys.stderr.close()
+    end = time.monotonic() + 20
+
+    def tick():
+        assert time.monotonic() < end
+
+    line = _progress._Lines("a", None, None).line
+    assert start(["run"], on_line=line, on_tick=tick) == b"done\n"
 
 
 def test_load_without_a_run(tmp_path):
