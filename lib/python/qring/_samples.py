@@ -93,7 +93,7 @@ def csv_bytes(columns: Sequence[tuple[str, Sequence[Any]]]) -> bytes:
 
 
 def columns_of(
-    arrays: Mapping[str, NDArray[Any]], inputs: Sequence[str], labels: Sequence[str]
+    arrays: Mapping[str, NDArray[Any]], inputs: Sequence[str], labels: Sequence[str], weight: str
 ) -> list[tuple[str, Sequence[Any]]]:
     """Return names and values of CSV columns."""
     x = arrays["x"].astype(np.float64)
@@ -106,7 +106,7 @@ def columns_of(
         y = y.reshape(len(y), -1)
         columns += [(name, y[:, i].tolist()) for i, name in enumerate(labels)]
     if "sample_weight" in arrays:
-        columns.append(("sample_weight", arrays["sample_weight"].tolist()))
+        columns.append((weight, arrays["sample_weight"].tolist()))
     return columns
 
 
@@ -172,12 +172,10 @@ def write_samples(
             labels = [_free(name, names) for name in plain]
             if labels != plain:
                 keys["labels"] = labels if outputs > 1 else labels[0]
-        columns = columns_of(arrays, names, labels)
+        weight = _free("sample_weight", names)
         if "sample_weight" in arrays:
-            weight = _free("sample_weight", names)
-            columns[-1] = (weight, columns[-1][1])
             keys["sample_weight"] = weight
-        content = csv_bytes(columns)
+        content = csv_bytes(columns_of(arrays, names, labels, weight))
     else:
         if "sample_weight" in arrays:
             keys["sample_weight"] = "sample_weight"

@@ -231,6 +231,7 @@ class Result:
         inputs = self.inputs
         width = arrays["x"].shape[1]
         labels = self._labels(arrays.get("y"))
+        weight = str(self._data().get("sample_weight") or "sample_weight")
         if inputs is not None and len(inputs) != width:
             raise ValueError(
                 f"cannot use x of shape {arrays['x'].shape}: training had {len(inputs)} inputs "
@@ -239,18 +240,22 @@ class Result:
         words = "y" in arrays and is_words(arrays["y"])
         if inputs is None and not words:
             path = Path(folder) / "samples.npz"
-            renamed = {labels[0] if key == "y" else key: array for key, array in arrays.items()}
-            path.write_bytes(npz_bytes(renamed))
+            names = {"x": "x", "y": labels[0], "sample_weight": weight}
+            path.write_bytes(npz_bytes({names[key]: array for key, array in arrays.items()}))
         else:
             path = Path(folder) / "samples.csv"
-            names = inputs or [f"x{i}" for i in range(width)]
-            path.write_bytes(csv_bytes(columns_of(arrays, names, labels)))
+            columns = inputs or [f"x{i}" for i in range(width)]
+            path.write_bytes(csv_bytes(columns_of(arrays, columns, labels, weight)))
         return path
+
+    def _data(self) -> dict[str, Any]:
+        """Return the data object of the job."""
+        data = self.job.to_json().get("data")
+        return data if isinstance(data, dict) else {}
 
     def _labels(self, y: NDArray[Any] | None) -> list[str]:
         """Return the names of the label columns in training."""
-        data = self.job.to_json().get("data")
-        given = data.get("labels") if isinstance(data, dict) else None
+        given = self._data().get("labels")
         if isinstance(given, str):
             return [given]
         if isinstance(given, list):

@@ -436,6 +436,21 @@ def test_input_names(names):
     )
 
 
+def test_evaluate_with_sample_weights():
+    """Their column or array has the name that it had in training."""
+    x, y = samples()
+    weights = np.linspace(0.1, 1, 40)
+    np.savez("w.npz", x=x, y=y, w=weights)
+    data = {"source": "npz", "url": "w.npz", "sample_weight": "w"}
+    by_number = qring.run({**SMALL, "data": data}, out="number")
+    circuit = qring.Circuit(2).rx(qring.Input("sample_weight"), 0).rx(qring.Input("y"), 1)
+    job = qring.Job(SMALL).set("model[0].circuit", circuit.ry("w0", 0).cnot(0, 1))
+    by_name = qring.run(job, data=(x, y, weights), out="name")
+    for result in (by_number, by_name):
+        wanted = (weights * (result.predict(x) - y) ** 2).mean()
+        assert result.evaluate(x, y, sample_weight=weights)["loss"] == pytest.approx(wanted)
+
+
 def test_sweep():
     x, y = samples()
     grid = {"train.optimizer.learning_rate": [0.1, 0.3], "seed": [1, 2]}
