@@ -661,6 +661,8 @@ class Circuit(GateMethods):
         inputs : sequence of qiskit.circuit.Parameter or str, optional
             Parameters, or their names in Qiskit, that are inputs 0, 1 ... in this order.
         """
+        if not hasattr(circuit, "find_bit"):
+            raise TypeError(f"cannot read {circuit!r} as a circuit: give a qiskit.QuantumCircuit")
         text = _text_of_qiskit(circuit)
         exported = re.findall(r"^input float\[64\] (\S+);$", text, re.MULTILINE)
         names = dict(zip((p.name for p in circuit.parameters), exported))

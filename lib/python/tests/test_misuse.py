@@ -285,6 +285,7 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     ),
     "unknown gate inverted": (build(lambda c: c.gate("foo", 0).adjoint()), QringError, "foo"),
     "hash of a circuit": (lambda: hash(model()), TypeError, "hash"),
+    "circuit of Qiskit": (lambda: Circuit.from_qiskit("h q"), TypeError, "QuantumCircuit"),
     # ---- circuits from JSON ----
     "circuit None": (lambda: qring.expval(None, "Z0"), TypeError, "None"),  # type: ignore
     "circuit text": (lambda: qring.expval("h 0", "Z0"), TypeError, "circuit"),  # type: ignore
