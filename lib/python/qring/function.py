@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ._library import FLOAT32, FLOAT64, Array, Error, Options, failure, lib, utf8
 from ._observables import is_operator, observable_text
 from ._write import draw
-from .circuit import Circuit
+from .circuit import Circuit, _integer
 
 __all__ = ["Function", "SampleFunction", "StateFunction", "Sum", "expval", "sample", "state"]
 
@@ -104,16 +104,6 @@ def _check_threads(threads: int | None) -> int:
         raise TypeError(f"cannot use {threads!r} threads: give an integer or None") from None
     if not 1 <= n <= 4096:
         raise ValueError(f"cannot use {n} threads: give 1 to 4096, or None for all processors")
-    return n
-
-
-def _check_integer(value: int, what: str, low: int, high: int) -> int:
-    try:
-        n = operator.index(value)
-    except TypeError:
-        raise TypeError(f"cannot use {value!r} as {what}: give an integer") from None
-    if not low <= n <= high:
-        raise ValueError(f"cannot use {n} as {what}: give {low} to {high}")
     return n
 
 
@@ -217,11 +207,11 @@ class _Handle:
                 )
         self._method = method
         self._gradient = gradient
-        self._shots = None if shots is None else _check_integer(shots, "shots", 1, 1 << 24)
+        self._shots = None if shots is None else _integer(shots, "shots", 1, 1 << 24)
         self._trajectories = trajectories
         if trajectories is not None:
-            self._trajectories = _check_integer(trajectories, "trajectories", 1, 1 << 20)
-        self._seed = _check_integer(seed, "a seed", 0, (1 << 64) - 1)
+            self._trajectories = _integer(trajectories, "trajectories", 1, 1 << 20)
+        self._seed = _integer(seed, "a seed", 0, (1 << 64) - 1)
         self._text = circuit._text()
         self._observables = observables
         self._dtype = _check_dtype(dtype)
@@ -320,7 +310,7 @@ class _Handle:
 
     @seed.setter
     def seed(self, seed: int) -> None:
-        self._seed = _check_integer(seed, "a seed", 0, (1 << 64) - 1)
+        self._seed = _integer(seed, "a seed", 0, (1 << 64) - 1)
         with self._guard():
             lib.qring_set_seed(self._open(), self._seed)
 
@@ -936,7 +926,7 @@ class SampleFunction(_Handle):
         trajectories: int | None = None,
         seed: int = 0,
     ) -> None:
-        _check_integer(shots, "shots", 1, 1 << 24)
+        _integer(shots, "shots", 1, 1 << 24)
         super().__init__(
             circuit, (), dtype, threads, isa, False, False, "auto", trajectories, seed, shots
         )

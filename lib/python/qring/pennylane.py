@@ -40,7 +40,7 @@ from ._pl_measurements import MATRIX_WIRES, VALUES, Floats, has_outputs
 from ._pl_plans import Combination, Plan, Tape, read_tape, to_wires, wire_order
 from ._pl_qnode import from_qnode
 from ._version import __version__
-from .function import _check_integer
+from .circuit import _integer
 
 __all__ = ["QringDevice", "from_qnode"]
 
@@ -192,7 +192,7 @@ class QringDevice(Device):  # type: ignore[misc]
         self._most_plans = max(1, plans)
         self._probability_wires = probability_wires
         self._seeds = np.random.default_rng(
-            None if seed is None else _check_integer(seed, "a seed", 0, (1 << 64) - 1)
+            None if seed is None else _integer(seed, "a seed", 0, (1 << 64) - 1)
         )
         self._start()
 

@@ -181,6 +181,8 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     "threads -1": (lambda: function(threads=-1), ValueError, "threads"),
     "threads 2^32": (lambda: function(threads=1 << 32), ValueError, "threads"),
     "threads 1.5": (lambda: function(threads=1.5), TypeError, "threads"),
+    "shots True": (lambda: function(shots=True), TypeError, "shots"),
+    "seed -1": (lambda: function(seed=-1), ValueError, "seed"),
     "unknown isa": (lambda: function(isa="sse9"), ValueError, "sse9"),
     "isa of another machine": (lambda: function(isa=FOREIGN_ISA), QringError, FOREIGN_ISA),
     "draw in 0 columns": (lambda: function().draw(0), ValueError, "columns"),
