@@ -401,6 +401,9 @@ class Circuit(GateMethods):
     ) -> Circuit:
         """Return this circuit controlled by other qubits.
 
+        A global phase counts under a control. Circuits of :meth:`from_qasm` and the like have none:
+        control a circuit with ``gphase`` or a matrix before it is read.
+
         Parameters
         ----------
         qubits : int or sequence of int

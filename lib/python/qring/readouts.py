@@ -74,14 +74,15 @@ def fidelity(circuit: Circuit, other: Circuit, **options: Any) -> Function:
     Parameters
     ----------
     circuit, other : Circuit
-        Of as many qubits, at most 12, without noise in `other`. Parameters of one name are one.
+        Of as many qubits, at most 12, without channels in `other`, and without
+        :meth:`Circuit.noise`. Parameters of one name are one.
     **options
         As for :func:`qring.expval`.
 
     Returns
     -------
     Function
-        Of one value: ``|<other|circuit>|**2``; with noise ``<other|rho|other>``.
+        Of one value: ``|<other|circuit>|**2``; with channels ``<other|rho|other>``.
 
     Examples
     --------
