@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Sequence
 
 from .circuit import Circuit
-from .function import DType, Function, expval
+from .function import DType, Function, _new_lock, expval
 
 
 class FunctionSet:
@@ -67,7 +66,7 @@ class FunctionSet:
         self.inputs = first.inputs
         self.n_qubits = first.n_qubits
         self.n_outputs = first.n_outputs
-        self._lock = threading.Lock()
+        self._lock = _new_lock(self)
         self._functions: dict[tuple[str, bool], Function] = {(first.dtype.name, False): first}
 
     def get(self, dtype: str, input_gradients: bool = False) -> Function:

@@ -137,10 +137,10 @@ def _check_observables(observables: Any, circuit: Any) -> tuple[str, ...]:
 
 # ---- locks ----
 
-_locked: weakref.WeakSet[_Handle | Sum] = weakref.WeakSet()
+_locked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def _new_lock(owner: _Handle | Sum) -> Any:
+def _new_lock(owner: Any) -> Any:
     """Return the lock of a new object."""
     _locked.add(owner)
     return threading.RLock()

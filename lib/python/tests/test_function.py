@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ import pytest
 
 import qring
 from qring import Circuit, Input, Parameter
+from qring._function_set import FunctionSet
 
 OBSERVABLES = ["Z0", "0.5*X0 Z1 - Y2", "X3 Y1 Z2", "1.5 - 2*Z3"]
 NORM = 3.5  # largest sum of an observable's coefficients
@@ -539,4 +541,31 @@ def test_fork_while_another_thread_calls() -> None:
             assert os.waitpid(child, 0)[1] == 0
     finally:
         stop.set()
+        thread.join()
+
+
+def test_fork_while_another_thread_compiles_for_a_layer() -> None:
+    functions = FunctionSet(model(), "Z0")
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with functions._lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a child that waits for the thread
+        try:
+            same = functions.get("float64", True).parameters == functions.parameters
+        except BaseException:
+            same = False
+        os._exit(0 if same else 1)
+    try:
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        done.set()
         thread.join()
