@@ -445,12 +445,19 @@ class SweepResult:
     @property
     def best(self) -> Result:
         """Result of the best trial."""
+        if self._table["best"] is None:
+            raise QringError(
+                f"cannot tell the best trial of {self.out}: none has a result; see trials",
+                Code.NOT_FOUND,
+            )
         return self[int(self._table["best"])]
 
     def __getitem__(self, trial: int) -> Result:
         """Return the result of a trial."""
         if not 0 <= trial < len(self):
             raise IndexError(f"cannot find trial {trial}: the last one is {len(self) - 1}")
+        if (error := self._table["trials"][trial].get("error")) is not None:
+            raise QringError(f"cannot read trial {trial}: it failed: {error}", Code.NOT_FOUND)
         return Result(self.out / "trials" / f"{trial:04d}")
 
     def __len__(self) -> int:

@@ -472,6 +472,19 @@ def test_sweep():
     assert table["train.optimizer.learning_rate"].tolist() == [0.1, 0.1, 0.3, 0.3]
 
 
+def test_sweep_whose_trials_fail():
+    x, y = samples()
+    model = [*SMALL["model"], {"layer": "dense", "units": 1}]
+    grid = {"train.optimizer.learning_rate": [1e299, 1e300]}
+    with pytest.raises(qring.QringError, match="no trial has a result"):
+        qring.sweep(qring.Job(SMALL, model=model), grid, data=(x, y), out="sweep")
+    found = qring.SweepResult("sweep")
+    with pytest.raises(qring.QringError, match="cannot tell the best trial .*; see trials"):
+        found.best  # noqa: B018
+    with pytest.raises(qring.QringError, match="trial 1: it failed: step 2: .* not finite"):
+        found[1]
+
+
 # ---- errors ----
 
 
