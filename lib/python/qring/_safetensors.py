@@ -26,6 +26,7 @@ _DTYPES = {
     "BOOL": "|b1",
 }
 _LENGTH_BYTES = 8
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 def read(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
@@ -56,6 +57,8 @@ def read(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
             raise ValueError(f"its header has {length} bytes, the file {len(raw)}")
         header = json.loads(raw[_LENGTH_BYTES:start])
         metadata = header.pop("__metadata__", {})
+        if not all(isinstance(text, str) for text in metadata.values()):
+            raise ValueError("its metadata are not texts")
         tensors: dict[str, NDArray[np.generic]] = {}
         for name, entry in header.items():
             dtype = np.dtype(_DTYPES[entry["dtype"]])
@@ -69,7 +72,7 @@ def read(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
             tensors[name] = (
                 np.frombuffer(raw[start + first : start + last], dtype).reshape(shape).copy()
             )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _MALFORMED as error:
         raise QringError(
             f"cannot read the weights {path}: {error}; it is no safetensors file",
             Code.DATA_LOSS,

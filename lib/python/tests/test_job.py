@@ -291,6 +291,10 @@ def _with_header(text):
         _with_header(b'{"a":{"dtype":"X","shape":[1],"data_offsets":[0,8]}}'),
         _with_header(b'{"a":{"dtype":"F64","shape":[-1],"data_offsets":[0,-8]}}'),
         _with_header(b'{"a":{"dtype":"F64","shape":[1]}}'),
+        _with_header(b'{"a":{"dtype":"F64","shape":[1e999],"data_offsets":[0,8]}}'),
+        pytest.param(_with_header(b'{"a":' * 99999), id="nested deeply"),
+        _with_header(b'{"__metadata__":[1]}'),
+        _with_header(b'{"__metadata__":{"qring.inputs":3}}'),
     ],
 )
 def test_malformed_weights_are_an_error(content, tmp_path):
