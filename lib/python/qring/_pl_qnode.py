@@ -20,7 +20,7 @@ from pennylane.devices.preprocess import decompose
 from pennylane.exceptions import DeviceError
 
 from ._pl_gates import Gate, describe, gates_of, is_native
-from ._pl_measurements import UnsupportedObservable, measured_sentence, observable_text
+from ._pl_measurements import UnsupportedObservable, observable_text, outputs_of
 from ._pl_plans import wire_order
 from .circuit import Circuit
 from .expression import RESERVED, Expression, Input, Parameter, Symbol
@@ -274,13 +274,15 @@ def _observables(tape: Any) -> list[str]:
                 "values only"
             )
         try:
-            sentence = measured_sentence(mp)
+            outputs = outputs_of(mp)
         except UnsupportedObservable as error:
             raise ValueError(f"cannot turn the QNode into a function: {error}") from None
-        terms = []
-        for word, coefficient in sentence.items():
-            number = repr(float(np.real(qml.math.toarray(coefficient))))
-            terms.append(f"{number}*{observable_text(word, index)}" if len(word) else number)
+        terms = [
+            f"{float(factor)!r}*{observable_text(word, index)}"
+            for word, factor in zip(outputs.words, outputs.linear[0], strict=True)
+        ]
+        if (constant := float(outputs.constant[0])) or not terms:
+            terms.append(repr(constant))
         texts.append(" + ".join(terms))
     return texts
 

@@ -642,7 +642,13 @@ def _embedding(w):
     return qml.expval(qml.Z(0))
 
 
+def _not_hermitian(w):
+    qml.RX(w, 0)
+    return qml.expval(qml.sum(qml.Z(0), qml.prod(qml.X(0), qml.Y(0))))
+
+
 _REFUSED = [_by_value, _cond, *map(_angle, BY_VALUE), _probs, _coefficient, _embedding]
+_REFUSED.append(_not_hermitian)
 
 
 def test_from_qnode_with_measurements():
