@@ -229,6 +229,7 @@ class _Handle:
         names = [lib.qring_input_name(handle, i) for i in range(n_inputs)]
         self._inputs = tuple(f"x[{i}]" if n is None else n.decode() for i, n in enumerate(names))
         self._n_qubits: int = lib.qring_n_qubits(handle)
+        self._n_bits: int = lib.qring_n_bits(handle)
         self._n_gates: int = lib.qring_n_gates(handle)
         self._engine: str = lib.qring_engine(handle).decode()
         self._shape = Shape(len(self._parameters), n_inputs, len(observables))
@@ -984,7 +985,7 @@ class SampleFunction(_Handle):
         digits = [
             (strings[..., None] >> np.arange(count - 1, -1, -1, dtype=np.int64).astype(np.uint64))
             & np.uint64(1)
-            for strings, count in zip(drawn, (self._n_qubits, lib.qring_n_bits(self._handle)))
+            for strings, count in zip(drawn, (self._n_qubits, self._n_bits))
         ]
         return tuple(d.astype(np.int8) if batched else d[0].astype(np.int8) for d in digits)
 

@@ -439,6 +439,18 @@ def test_close_while_another_thread_calls() -> None:
         assert seen == [ValueError, ValueError]
 
 
+def test_close_before_a_draw_returns() -> None:
+    f = qring.SampleFunction(Circuit(2).measure(1, 0), 3)
+    forward = f._forward
+
+    def close_after(*arguments: Any, **options: Any) -> None:  # as another thread may
+        forward(*arguments, **options)
+        f.close()
+
+    f._forward = close_after  # type: ignore[method-assign]
+    assert f.bits().tolist() == [[0]] * 3
+
+
 def test_uninitialised_objects() -> None:
     for kind in (qring.Function, qring.StateFunction, qring.Sum):
         kind.__new__(kind)  # freed without a handle
