@@ -272,8 +272,9 @@ static void put_worker(struct qr_buf *b) {
     const char *name;
     qr_buf_puts(b, "\"worker\": {\"type\": \"object\", \"additionalProperties\": false, "
                    "\"properties\": {");
-    for (size_t i = 0; (name = qr_settings_name(i)) != NULL; i++) {
-        qr_buf_puts(b, i ? ", \"" : "\"");
+    for (size_t i = 0, n = 0; (name = qr_settings_name(i)) != NULL; i++) {
+        if (!qr_settings_in_job(name)) continue;
+        qr_buf_puts(b, n++ ? ", \"" : "\"");
         for (const char *c = name; *c; c++) qr_buf_put(b, *c == '-' ? "_" : c, 1);
         qr_buf_puts(b, "\": {\"type\": [\"string\", \"number\", \"boolean\"]}");
     }

@@ -62,13 +62,15 @@ const char qr_help_run[] =
     "  --json                 print result.json on standard output, progress on standard error\n"
     "  and every flag of qringd (qringd --help), for all workers, except those of index, "
     "peers,\n"
-    "  role and control port.\n"
+    "  role, control port and its address.\n"
     "\n"
     "Ctrl-C stops all workers after a checkpoint and exits with 130; a second Ctrl-C stops them "
     "at\n"
     "once. SIGTERM does the same and exits with 143 (--exit-on-drain). When a worker exits early, "
     "the\n"
-    "others finish with the same result; when all do, this command exits with 138.\n";
+    "others finish with the same result; when all do, this command exits with 138. A permanent "
+    "error\n"
+    "ends the run with its own code.\n";
 
 enum { MAX_FLAGS = 256, MAX_OWN_FLAGS = 32 };
 

@@ -83,14 +83,14 @@ static const struct qr_job_key job_keys[] = {
         "2^22 "
         "per batch or evaluation",
         COUNT(qr_job, micro_batch_size, 1, 4096),
-        .value = "32 to 256, an eighth of the batch, where qring show says cones; else 16 up to 11 "
-                 "qubits (9 without data), 1 above; 32 without a circuit"),
+        .value = "1 with source none; 32 to 256, an eighth of the batch, where qring show says "
+                 "cones (1 without data gates); 1 with noise elsewhere; else 16 up to 11 qubits (9 "
+                 "without data gates), 1 above; 32 without a circuit"),
     KEY("profile", "steps for TensorBoard's profiler", .type = QR_KEY_OBJECT, .object = "profile"),
     KEY("sweep", "trials of qring sweep; other commands ignore the key", AT(qr_job, sweep),
         OTHER("object", REF("sweep")), .read = qr_job_read_sweep),
     KEY("worker",
-        "settings of the workers: the flags of qringd, except --set and --seed, with _ for "
-        "-; texts, numbers, true or false",
+        "settings of the workers: flags of qringd, with _ for -; texts, numbers, true or false",
         AT(qr_job, worker), OTHER("object", REF("worker")), .read = qr_job_read_worker),
     KEY("$schema", "job.schema.json, for editors only", STRING, .read = qr_job_read_nothing),
 };

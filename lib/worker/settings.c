@@ -484,3 +484,5 @@ const char *qr_settings_name(size_t i) {
         if (settings_table[k].allowed != HIDDEN && i-- == 0) return settings_table[k].name;
     return NULL;
 }
+
+bool qr_settings_in_job(const char *name) { return settings_find(name)->allowed == ANYWHERE; }

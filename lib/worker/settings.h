@@ -153,6 +153,8 @@ const char *qr_settings_choices(const char *name);
 /* Returns the i-th name ("data-port"), without hidden ones; NULL at the end. For completion and
  * suggestions. */
 const char *qr_settings_name(size_t i);
+/* Can the job file's "worker" have this setting? name without dashes, an existing one. */
+bool qr_settings_in_job(const char *name);
 /* Sets one value like a flag ("threads", "2"). */
 QR_MUST_CHECK enum qr_code qr_settings_set(struct qr_settings *s, const char *name,
                                            const char *value, struct qr_err *err);

@@ -13,6 +13,8 @@ s/"seed": 1/"seed": 1, "$schema": 1/ | must be a string
 s/"seed": 1/"seed": 1, "precision": "half"/ | precision
 s/"seed": 1/"seed": 1, "micro_batch_size": 0/ | micro_batch_size
 s/"seed": 1/"seed": 1, "worker": {"thread": 2}/ | thread
+s/"seed": 1/"seed": 1, "worker": {"fresh": true}/ | cannot be set in a job file
+s/"seed": 1/"seed": 1, "worker": {"signing_key": "k"}/ | belongs on the command line
 s/"seed": 1/"seed": 1, "layers": []/ | unknown key 'layers'
 s/"quantum"/"quantom"/ | did you mean 'quantum'
 s/"ansatz": "qcnn"/"ansatz": "qnn"/ | did you mean 'qcnn'
