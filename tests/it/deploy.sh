@@ -84,7 +84,9 @@ tensorboard.yaml .*apply
 clusters list
 T
 check "no service account keys, no Workload Identity annotations, no gsutil" sh -c "! grep -E 'keys create|gsutil|iam.gke.io|[/.]gcr[.]io' '$work/all' '$gke'"
-grep -oE '^gcloud .*|\|\| gcloud .*' "$work/all" | grep -vE 'configure-docker|gcloud (projects|storage buckets (describe|add))' >"$work/gcloud"
+cloud "$gke" --dry-run clean --yes >"$work/clean"
+sed 's/^if //; s/ || /\n/g; s/; then /\n/g' "$work/all" "$work/clean" | grep '^gcloud ' | grep -vE 'configure-docker|gcloud (projects|storage (rm|buckets (describe|add|remove)))' >"$work/gcloud"
+check "seven commands create or delete" test "$(grep -cE ' (create|create-auto|delete) ' "$work/gcloud")" = 7
 check "each gcloud command has a project: $(grep -v -- --project= "$work/gcloud" | head -n 1)" sh -c "! grep -v -- --project= '$work/gcloud'"
 check "each kubectl and helm command has a cluster" sh -c "! grep -E '^(kubectl|helm)' '$work/all' | grep -v context=gke_my-project_us-west1_qring"
 if command -v shellcheck >/dev/null; then check "shellcheck finds nothing in gke.sh" shellcheck "$gke"
