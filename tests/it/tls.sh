@@ -7,7 +7,8 @@ command -v openssl >/dev/null || { skip "no openssl"; end; }
 sed 's/"name": "qcnn"/"name": "tls"/' deploy/jobs/qcnn.json >"$work/job.json"
 digest() { json_string "$1/result.json" state_digest; }
 expect() { rc=$1 words=$2; shift 2; "$@" >"$work/output" 2>&1 </dev/null; got=$?
-    check "exit code $rc, not $got: $*" test $got = "$rc"; check "'$words' in: $(cat "$work/output")" holds "$work/output" "$words"; }
+    check "exit code $rc, not $got: $*" test $got = "$rc"; check "'$words' in: $(cat "$work/output")" holds "$work/output" "$words"
+    check "no key in the output: $*" test "$(grep -c 'PRIVATE KEY' "$work/output")" = 0; }
 
 # ---- qring certs ----
 a=$work/a b=$work/b
@@ -48,7 +49,6 @@ far="--index 0 --peers 10.255.255.1:2222,10.255.255.2:2222"
     expect 2 'is encrypted' "$qringd" "$work/job.json" $far --tls-dir "$a" --tls-key "$work/locked.key"
     expect 2 'was not issued by' "$qring" validate "$work/job.json" $far --tls-dir "$a" --tls-ca "$b/ca.crt"
 }
-check "no key in any log" test -z "$(grep -rl 'PRIVATE KEY' "$work"/*.log 2>/dev/null)"
 
 # ---- rings with TLS and plaintext train like one worker; connections from outside ----
 "$qringd" "$work/job.json" --epochs 4 --out "$work/one" >"$work/one.log" 2>&1 </dev/null
@@ -149,4 +149,9 @@ start_two foreign "$a" "$work/foreign" --start-timeout 2s --form-timeout 2s --mi
 wait $w0; wait $w1
 check "the rejection names another job" holds "$work/foreign/0.log" 'another job'
 check "no step was trained with a foreign worker" test ! -s "$work/foreign/out/steps.jsonl"
+
+# ---- no key in any log, nor in an error ----
+find "$work" -name '*.log' >"$work/logs"
+check "at least ten logs" test "$(wc -l <"$work/logs")" -ge 10
+check "no key in any log" test -z "$(xargs grep -l 'PRIVATE KEY' <"$work/logs")"
 end
