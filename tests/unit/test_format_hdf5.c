@@ -121,6 +121,29 @@ static void damaged_files(void) {
     qr_buf_free(&b);
 }
 
+/* A root group whose header continues in a block that continues in itself: at most 64 blocks are
+ * read. A continuation too short for an address and a length is none. */
+static void endless_headers(void) {
+    for (uint16_t bytes = 8; bytes <= 16; bytes += 8) {
+        uint8_t file[256] = "\x89HDF\r\n\x1a\n", *header = file + 128, *message = header + 16;
+        file[13] = file[14] = 8;              /* bytes of an address and of a length */
+        qr_set_u64le(file + 40, sizeof file); /* the file's length */
+        qr_set_u64le(file + 48, UINT64_MAX);  /* no driver block */
+        qr_set_u64le(file + 64, 128);         /* the root's header: */
+        header[0] = 1, header[2] = 200;       /* 200 messages, */
+        header[8] = 24, message[0] = 16;      /* the first a continuation, */
+        message[2] = (uint8_t)bytes;          /* of 8 or 16 bytes: */
+        qr_set_u64le(message + 8, bytes < 16 ? 1 << 20 : 128 + 16); /* the same message again */
+        qr_set_u64le(message + 16, 24);
+        struct qr_keras_file k = {0};
+        struct qr_err err = {0};
+        CHECK(qr_keras_read(qr_bytes_of(file, sizeof file), "w.h5", &k, &err) == QR_DATA_LOSS &&
+                  strcmp(err.msg, "w.h5: /: its header is in too many parts") == 0,
+              "%u: %s", bytes, err.msg);
+        CHECK(k.layers == NULL);
+    }
+}
+
 /* The output of a command, or an empty string. */
 static struct qr_buf output(const char *command) {
     struct qr_buf b = {0};
@@ -193,6 +216,7 @@ int main(void) {
     good_files();
     bad_files();
     damaged_files();
+    endless_headers();
     same_walk_as_keras();
     return t_end();
 }
