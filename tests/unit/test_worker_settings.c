@@ -179,6 +179,11 @@ static void test_environment(void) {
                            sizeof unknown) == QR_OK,
           "%s", err.msg);
     CHECK(!unknown[0] && s.port == -1, "%s", unknown);
+    /* Nor are variables of other programs, and an entry without a value. */
+    CHECK(read_environment(&s, &err, "THREADS=3", "QRING_THREADS", unknown, sizeof unknown) ==
+                  QR_OK &&
+              !unknown[0] && s.threads == -1,
+          "%s %s", err.msg, unknown);
     CHECK(read_environment(&s, &err, "QRING_THREADS=many", NULL, unknown, sizeof unknown) ==
                   QR_INVALID_ARGUMENT &&
               strstr(err.msg, "QRING_THREADS"),
