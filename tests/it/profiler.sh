@@ -15,7 +15,7 @@ run() { # NAME FLAGS...
 # ---- steps of the job, of two workers ----
 check "a run whose steps are recorded" run steps "$work/job.json" -n 2 --threads 2
 check "a run without the profiler" run plain "$work/plain.json" -n 1
-for key in state_digest job_hash weights_sha256; do
+for key in state_digest job_hash sha256 safetensors_sha256; do
     check "the profiler changes no $key" test "$(json_string "$work/steps/result.json" $key)" = "$(json_string "$work/plain/result.json" $key)"
 done
 n=$(find "$work/steps/logs/plugins/profile/steps_5_12" -name '*.xplane.pb' | wc -l)
