@@ -4,6 +4,7 @@
 #ifndef T_H
 #define T_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,6 +40,12 @@ bool t_in_time(const char *what, int64_t took_ns, int64_t bound_ns, int64_t most
 /* The number of qubits of the largest circuit to test: 64, or QR_QUBITS, which emulated runs set
  * because they are a hundred times slower. */
 unsigned t_qubits(void);
+
+/* The larger of two errors, or NaN if one of them is NaN: fmax() would return the other, and a
+ * comparison of the result with a tolerance would pass. */
+static inline double t_worst(double worst, double error) {
+    return isnan(worst) || error <= worst ? worst : error;
+}
 
 /* Prints the last line. Returns the exit status. */
 int t_end(void);

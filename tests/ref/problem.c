@@ -117,7 +117,7 @@ void off_by(struct deviation *d, const char *what, double got, double want, doub
     double off = fabs(got - want) / top;
     CHECK(off <= d->tolerance[precision], "seed %lu, precision %d, %s: %.17g, expected %.17g",
           (unsigned long)seed, precision, what, got, want);
-    d->worst[precision] = fmax(d->worst[precision], off);
+    d->worst[precision] = t_worst(d->worst[precision], off);
 }
 
 void check_against_dense(struct deviation *d, const struct problem *p, const struct answer *a,

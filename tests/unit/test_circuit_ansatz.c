@@ -36,7 +36,7 @@ static void against_others(void) {
         for (size_t i = 0; i < n_state / 2; i++)
             overlap += __builtin_complex(state[2 * i], -state[2 * i + 1]) * ours[i];
         for (size_t i = 0; i < n_state / 2; i++)
-            worst = fmax(
+            worst = t_worst(
                 worst, cabs(ours[i] - overlap * __builtin_complex(state[2 * i], state[2 * i + 1])));
         CHECK(fabs(cabs(overlap) - 1) < WITHIN && worst < WITHIN, "row %zu, %s: %g, overlap %g", n,
               from, worst, cabs(overlap));

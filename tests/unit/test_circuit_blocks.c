@@ -58,7 +58,7 @@ static void state_after(unsigned n, const char *pattern, const char *items, cons
 static void check_same(const double complex *a, const double complex *b, size_t n, const char *what,
                        const char *pattern) {
     double worst = 0;
-    for (size_t i = 0; i < n; i++) worst = fmax(worst, cabs(a[i] - b[i]));
+    for (size_t i = 0; i < n; i++) worst = t_worst(worst, cabs(a[i] - b[i]));
     CHECK(worst < WITHIN, "%s: %s: %g", what, pattern, worst);
 }
 

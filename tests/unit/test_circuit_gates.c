@@ -15,7 +15,7 @@
 
 static double distance(const double complex *a, const double complex *b, size_t n) {
     double worst = 0;
-    for (size_t i = 0; i < n; i++) worst = fmax(worst, cabs(a[i] - b[i]));
+    for (size_t i = 0; i < n; i++) worst = t_worst(worst, cabs(a[i] - b[i]));
     return worst;
 }
 
@@ -25,7 +25,7 @@ static double not_unitary(const double complex *u, size_t d) {
         for (size_t c = 0; c < d; c++) {
             double complex sum = r == c ? -1 : 0;
             for (size_t k = 0; k < d; k++) sum += u[r * d + k] * conj(u[c * d + k]);
-            worst = fmax(worst, cabs(sum));
+            worst = t_worst(worst, cabs(sum));
         }
     return worst;
 }

@@ -144,11 +144,11 @@ static void against_golden(const char *file, unsigned stages, enum qr_qcnn_varia
         const struct qr_json *want_g =
             qr_json_at(qr_json_get(exact, "jacobian_exp_wrt_symbols"), s);
         for (size_t r = 0; r < n_obs; r++) {
-            worst_z = fmax(worst_z, fabs(z[r] - number(qr_json_at(want_z, r))));
+            worst_z = t_worst(worst_z, fabs(z[r] - number(qr_json_at(want_z, r))));
             for (unsigned k = 0; k < c->n_params && s == 0; k++)
-                worst_g = fmax(worst_g, fabs(g[r * c->n_params + k] -
-                                             number(qr_json_at(qr_json_at(want_g, r),
-                                                               symbol_of(c->param_names[k])))));
+                worst_g = t_worst(worst_g, fabs(g[r * c->n_params + k] -
+                                                number(qr_json_at(qr_json_at(want_g, r),
+                                                                  symbol_of(c->param_names[k])))));
         }
         CHECK(worst_z < 1e-12, "%s sample %zu: %g", file, s, worst_z);
         CHECK(worst_g < 1e-12, "%s sample %zu: %g", file, s, worst_g);

@@ -61,7 +61,7 @@ static double distance(const double complex *a, const double complex *b, size_t 
             turn = a[i] / b[i];
             break;
         }
-    for (size_t i = 0; i < n; i++) worst = fmax(worst, cabs(a[i] - turn * b[i]));
+    for (size_t i = 0; i < n; i++) worst = t_worst(worst, cabs(a[i] - turn * b[i]));
     return worst;
 }
 
@@ -577,7 +577,7 @@ static void wide_unitary(unsigned n, uint64_t seed) {
         double complex want = i & 1 ? 0 : before[i];
         for (unsigned k = 0; k < dim && (i & 1); k++)
             want += u[i / 2 * dim + k] * before[2 * k + 1];
-        worst = fmax(worst, cabs(after[i] - want));
+        worst = t_worst(worst, cabs(after[i] - want));
     }
     /* A row takes part in dim rotations of the decomposition and of the gates. */
     CHECK(worst < 4 * dim * DBL_EPSILON, "%u qubits: %g", n, worst);

@@ -23,8 +23,8 @@ static void check_matrix(size_t n, const double *of) {
             double turned = 0, product = 0;
             for (size_t m = 0; m < n; m++) turned += of[i * n + m] * v[m * n + k];
             for (size_t m = 0; m < n; m++) product += v[m * n + i] * v[m * n + k];
-            worst = fmax(worst, fabs(turned - v[i * n + k] * a[k * n + k]));
-            worst = fmax(worst, fabs(product - (i == k)));
+            worst = t_worst(worst, fabs(turned - v[i * n + k] * a[k * n + k]));
+            worst = t_worst(worst, fabs(product - (i == k)));
         }
     CHECK(worst < 1e-13 * (double)n, "n = %zu: off by %g", n, worst);
 }

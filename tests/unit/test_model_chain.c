@@ -359,7 +359,7 @@ static void compare(uint64_t seed, size_t v, double got, double want, double sca
     double off = fabs(got - want) / (variants[v].tolerance * scale);
     CHECK(off <= 1, "seed %llu, %s: %.17g, not %.17g", (unsigned long long)seed, variants[v].name,
           got, want);
-    worst[v] = fmax(worst[v], off);
+    worst[v] = t_worst(worst[v], off);
 }
 
 /* The tolerance is 1e-12 of the largest component, because later layers amplify rounding by weights

@@ -114,7 +114,7 @@ static void test_differences(void) {
             u.params[i] = was - h;
             double down = loss_at(&u);
             u.params[i] = was;
-            worst = fmax(worst, fabs((up - down) / (2 * h) - qr_fixed_to_double(grad[i])));
+            worst = t_worst(worst, fabs((up - down) / (2 * h) - qr_fixed_to_double(grad[i])));
         }
         CHECK(worst < 1e-8, "net %zu: %g", t, worst);
         /* Prediction gradients of each output, against differences too. */
@@ -132,7 +132,7 @@ static void test_differences(void) {
                     side[k] = p[c];
                 }
                 u.params[i] = was;
-                worst = fmax(worst, fabs((side[0] - side[1]) / (2 * h) - g[i]));
+                worst = t_worst(worst, fabs((side[0] - side[1]) / (2 * h) - g[i]));
             }
             CHECK(worst < 1e-8, "net %zu output %zu: %g", t, c, worst);
         }
@@ -376,7 +376,7 @@ static void test_tensors(void) {
             double w = u.params[at + k],
                    draw = qr_random_uniform(3, QR_RANDOM_INIT, (uint32_t)i, k);
             CHECK(t->rank == 1 ? w == 0 && !signbit(w) : w == limit * (2 * draw - 1));
-            most = fmax(most, fabs(w));
+            most = t_worst(most, fabs(w));
         }
         CHECK(most <= limit && (t->rank == 1 || most > limit / 4));
         at += t->n;

@@ -36,7 +36,7 @@ static const char *run_ended(const struct run *r) { return qr_optimizer_ended(&r
 
 static double max_difference(const double *a, const double *b, size_t n) {
     double most = 0;
-    for (size_t i = 0; i < n; i++) most = fmax(most, fabs(a[i] - b[i]));
+    for (size_t i = 0; i < n; i++) most = t_worst(most, fabs(a[i] - b[i]));
     return most;
 }
 
@@ -56,7 +56,7 @@ static void golden_row(const struct qr_json *e, size_t row) {
     r.o.loss_tolerance = golden_number(e, "loss_tolerance", 0);
     n_seen /= n;
     do {
-        worst = fmax(worst, max_difference(r.w, seen + r.step * n, n));
+        worst = t_worst(worst, max_difference(r.w, seen + r.step * n, n));
         if (r.step < FIRST) first = worst;
         (void)run_evaluate(&r, f);
     } while (!run_ended(&r) && r.step < n_seen);

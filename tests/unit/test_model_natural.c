@@ -48,7 +48,7 @@ static void metric_of(const struct fixture *f, const double *w, double *ret) {
 
 static double max_difference(const double *a, const double *b, size_t n) {
     double most = 0;
-    for (size_t i = 0; i < n; i++) most = fmax(most, fabs(a[i] - b[i]));
+    for (size_t i = 0; i < n; i++) most = t_worst(most, fabs(a[i] - b[i]));
     return most;
 }
 
@@ -71,7 +71,7 @@ static void golden_row(const struct qr_json *e, size_t row) {
               err.msg);
         qr_model_natural_gradient(f.model, w, o->regularization, NULL, g);
         qr_optimizer_apply(o, t, loss, n, &all, 1, g, w, NULL, NULL);
-        worst = fmax(worst, max_difference(w, after + t * n, n));
+        worst = t_worst(worst, max_difference(w, after + t * n, n));
     }
     CHECK(worst <= 1e-12, "row %zu: off by %g", row, worst);
     free(w), free(want), free(after);

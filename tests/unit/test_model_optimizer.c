@@ -73,7 +73,8 @@ static void golden_rates(const struct qr_optimizer_options *o, const struct qr_j
                          size_t row) {
     size_t n;
     double *rates = golden_numbers(list, &n), worst = 0;
-    for (size_t t = 0; t < n; t++) worst = fmax(worst, fabs(qr_learning_rate_at(o, t) - rates[t]));
+    for (size_t t = 0; t < n; t++)
+        worst = t_worst(worst, fabs(qr_learning_rate_at(o, t) - rates[t]));
     CHECK(n >= 40 && worst <= 8 * DBL_EPSILON, "row %zu (%s): off by %g", row,
           qr_schedule_names[o->schedule.kind], worst);
     free(rates);
@@ -122,10 +123,10 @@ static void golden_weights(const struct qr_optimizer_options *o, const struct qr
                   same_by_parts(o, t, n, tensors, n_sizes, g + t * n, w, moments, products),
               "row %zu (%s), step %zu", row, qr_optimizer_names[o->kind], t);
         qr_optimizer_apply(o, t, 0, n, tensors, n_sizes, g + t * n, w, moments, products);
-        for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs(w[i] - after[t * n + i]));
+        for (size_t i = 0; i < n; i++) worst = t_worst(worst, fabs(w[i] - after[t * n + i]));
     }
     const double *written = qr_optimizer_result(o, n_steps, n, w, moments);
-    for (size_t i = 0; i < n_result; i++) worst = fmax(worst, fabs(written[i] - result[i]));
+    for (size_t i = 0; i < n_result; i++) worst = t_worst(worst, fabs(written[i] - result[i]));
     /* Weights are below 3; a step adds about ten roundings of at most 2^-52 on an update of at
      * most 1, and Adam's beta^t by multiplication instead of a power is off by t 2^-53
      * relative: below 20 * 2^-52 a step. RMSprop's first quotient is 3 lr. */

@@ -99,7 +99,7 @@ static void place_angles(const double *angles, const double *qubits, size_t n, u
 static double distance(const struct setup *u, size_t n, const double *got, const double *want) {
     double most = 0, worst = 0;
     for (size_t i = 0; i < n; i++) most = fmax(most, fabs(want[i]));
-    for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs(got[i] - want[u->from_sorted[i]]));
+    for (size_t i = 0; i < n; i++) worst = t_worst(worst, fabs(got[i] - want[u->from_sorted[i]]));
     return worst / most;
 }
 
@@ -238,7 +238,7 @@ static void check_training(const char *file, unsigned n_stages, enum qr_qcnn_var
     double *fixed, worst = 0;
     size_t n_fixed;
     for (size_t i = 0; i < n_params; i++)
-        worst = fmax(worst, fabs(params[i] - final[u.from_sorted[i]]));
+        worst = t_worst(worst, fabs(params[i] - final[u.from_sorted[i]]));
     CHECK(worst <= weight_bound, "%s: final weights off by %g", file, worst);
     fixed = golden_numbers(qr_json_get(root, "zero_gradient_weight_indices"), &n_fixed);
     for (size_t k = 0; k < n_fixed; k++)
@@ -314,7 +314,7 @@ static void test_heads(void) {
                 sum += weight[d] * qr_fixed_to_double(shifted[0]);
             }
             params[i] = was;
-            worst = fmax(worst, fabs(sum / (12 * h) - qr_fixed_to_double(grad[i])));
+            worst = t_worst(worst, fabs(sum / (12 * h) - qr_fixed_to_double(grad[i])));
         }
         CHECK(worst < 2e-8, "case %zu: %g", t, worst);
         /* A sample with a NaN adds nothing, whichever filter evaluates it. */

@@ -45,7 +45,7 @@ static void golden_row(const struct qr_json *e, size_t row) {
     }
     for (size_t t = 0; t < n_after / n; t++) {
         spsa_step(&o, seed, t, n, fixed, function_of(golden_text(e, "function")), w);
-        for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs(w[i] - after[t * n + i]));
+        for (size_t i = 0; i < n; i++) worst = t_worst(worst, fabs(w[i] - after[t * n + i]));
     }
     CHECK(n_after == 30 * n && worst <= 1e-12, "row %zu: off by %g", row, worst);
     free(w), free(after);

@@ -226,7 +226,7 @@ static void test_large(unsigned n) {
         CHECK(fabs(z[s] - sum) <= 1e-12, "%u qubits: %.17g not %.17g", n, z[s], sum);
         for (size_t i = 0; i < dim; i++) {
             top = fmax(top, fabs(want[i]));
-            off = fmax(off, fabs(want[i] - dx[s * dim + i]));
+            off = t_worst(off, fabs(want[i] - dx[s * dim + i]));
         }
     }
     printf("    %u qubits: %.2g of the largest component\n", n, off / top);

@@ -124,22 +124,22 @@ static void compare(const struct problem *p, const struct answer *a, const struc
         top = fmax(top, fabs(qr_fixed_to_double(b->grad[k])));
     double off = 0, off_z = 0;
     for (unsigned k = 0; k < p->c->n_params; k++)
-        off = fmax(off, fabs(qr_fixed_to_double(a->grad[k]) - qr_fixed_to_double(b->grad[k])));
+        off = t_worst(off, fabs(qr_fixed_to_double(a->grad[k]) - qr_fixed_to_double(b->grad[k])));
     for (size_t i = 0; i < p->n_samples * p->n_obs; i++)
-        off_z = fmax(off_z, fabs(a->z[i] - b->z[i]));
+        off_z = t_worst(off_z, fabs(a->z[i] - b->z[i]));
     CHECK(a->ok && b->ok && off <= 1e-12 * top && off_z <= 1e-12,
           "seed %lu, %u qubits: gradient off by %.3g of %.3g, z by %.3g", (unsigned long)seed,
           p->c->n_qubits, off, top, off_z);
-    worst = fmax(worst, off / top);
+    worst = t_worst(worst, off / top);
     top = 1;
     off = 0;
     for (size_t i = 0; i < p->n_samples * p->c->n_columns; i++) {
         top = fmax(top, fabs(b->dx[i]));
-        off = fmax(off, fabs(a->dx[i] - b->dx[i]));
+        off = t_worst(off, fabs(a->dx[i] - b->dx[i]));
     }
     CHECK(off <= 1e-12 * top, "seed %lu, %u qubits: derivatives by inputs off by %.3g of %.3g",
           (unsigned long)seed, p->c->n_qubits, off, top);
-    worst = fmax(worst, off / top);
+    worst = t_worst(worst, off / top);
 }
 
 /* Flop of a gradient, infinite if there is no plan. */

@@ -110,7 +110,7 @@ static void sample(struct engine *e, enum qr_precision precision, unsigned qubit
     wanted(e, jac, symbol, weight, want);
     for (unsigned k = 0; k < e->c->n_params; k++) {
         double have = qr_fixed_to_double(grad[k]);
-        worst = fmax(worst, fabs(have - want[k]) / top);
+        worst = t_worst(worst, fabs(have - want[k]) / top);
         CHECK(fabs(have - want[k]) <= grad_tolerance[precision] * top,
               "%s symbol %d: %.17g not %.17g, largest %.3g", what, symbol[k], have, want[k], top);
         CHECK(want[k] != 0 || grad[k] == 0, "%s symbol %d: no observable depends on it", what,

@@ -69,7 +69,7 @@ static void compare(const struct problem *p, const struct answer *a, size_t s, c
               "seed %lu, %u qubits, precision %d, sample %zu, column %u%s: %.17g not %.17g",
               (unsigned long)seed, p->c->n_qubits, precision, s, i, wanted[i] ? "" : " not wanted",
               got, want[i]);
-        worst[precision] = fmax(worst[precision], off);
+        worst[precision] = t_worst(worst[precision], off);
     }
 }
 
@@ -226,10 +226,10 @@ static void test_float32_bound(void) {
             double top = 0, off = 0;
             for (unsigned k = s * n; k < (s + 1) * n; k++) {
                 top = fmax(top, fabs(b.dx[k]));
-                off = fmax(off, fabs(a.dx[k] - b.dx[k]));
+                off = t_worst(off, fabs(a.dx[k] - b.dx[k]));
             }
             mean += off / top;
-            most = fmax(most, off / top);
+            most = t_worst(most, off / top);
         }
         problem_fini(&p);
     }

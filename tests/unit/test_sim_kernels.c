@@ -105,7 +105,7 @@ static void check_apply(const struct work *w, const void *got, const struct qr_t
                                           base + (j & 2 ? sa : 0) + (j & 1 ? sb : 0), l);
                 }
             }
-            worst = fmax(worst, cabs(want - amplitude(got, precision, i, l)));
+            worst = t_worst(worst, cabs(want - amplitude(got, precision, i, l)));
         }
     CHECK(worst <= 2 * tolerance[precision], "%.3g", worst);
 }
@@ -130,8 +130,9 @@ static void check_cross(const struct work *w, const double (*acc)[QR_LANES],
         for (size_t r = 0; r < 4; r++)
             for (size_t c = r + 1; c < 4; c++, k += 2)
                 worst =
-                    fmax(worst, cabs(m[r][c] - conj(m[c][r]) - CMPLX(acc[k][l], acc[k + 1][l])));
-        for (size_t r = 0; r < 4; r++) worst = fmax(worst, fabs(cimag(m[r][r]) - acc[12 + r][l]));
+                    t_worst(worst, cabs(m[r][c] - conj(m[c][r]) - CMPLX(acc[k][l], acc[k + 1][l])));
+        for (size_t r = 0; r < 4; r++)
+            worst = t_worst(worst, fabs(cimag(m[r][r]) - acc[12 + r][l]));
     }
     /* 64 terms in a batch, partial sums of at most ~16 */
     CHECK(worst <= 64 * 16 * (precision ? 0x1p-53 : 0x1p-24), "%.3g", worst);
@@ -265,10 +266,10 @@ static void check_readouts(const struct work *w, const struct qr_pauli_string *a
                 sum[k] += here * creal(conj(b) * turned[at[k].n_y] * a);
                 o += there * lane_of(weights, precision, k, l) * straight[at[k].n_y] * a;
             }
-            worst = fmax(worst, cabs(o - amplitude(lambda, precision, i, l)));
+            worst = t_worst(worst, cabs(o - amplitude(lambda, precision, i, l)));
         }
         for (size_t k = 0; k < n; k++)
-            worst = fmax(worst, fabs(sum[k] - lane_of(sums, precision, k, l)) / CELLS);
+            worst = t_worst(worst, fabs(sum[k] - lane_of(sums, precision, k, l)) / CELLS);
     }
     /* each of at most 32 terms of an amplitude, or of CELLS terms of a sum, is at most 2 in size */
     CHECK(worst <= 4 * 32 * 32 * (precision ? 0x1p-53 : 0x1p-24), "%.3g", worst);
@@ -640,8 +641,8 @@ static void check_rotation_cross(const struct work *w, const struct qr_tile_qubi
             }
             const double want[QR_ROTATION_CROSS] = {creal(off), cimag(off), z};
             for (unsigned k = 0; k < QR_ROTATION_CROSS; k++)
-                worst = fmax(worst, fabs(acc[g * QR_ROTATION_CROSS + k][l] -
-                                         (at->wanted[g] >> k & 1 ? want[k] : 0)));
+                worst = t_worst(worst, fabs(acc[g * QR_ROTATION_CROSS + k][l] -
+                                            (at->wanted[g] >> k & 1 ? want[k] : 0)));
         }
     /* 256 products, each at most 2 in size, summed in batches of 64 */
     CHECK(worst <= 256 * 8 * tolerance[precision], "%.3g", worst);
@@ -692,9 +693,9 @@ static void rotations(const struct qr_kernels *k, const struct qr_kernels *porta
         void *before = cells_taken(z, bytes, order), *after = cells_taken(x, bytes, order);
         for (size_t i = 0; i < CELLS; i++)
             for (size_t lane = 0; lane < QR_LANES; lane++)
-                worst = fmax(worst, cabs(apply_to_cell(before, precision, i, lane, bit[at.n - 1],
-                                                       numbers[at.n - 1]) -
-                                         amplitude(after, precision, i, lane)));
+                worst = t_worst(worst, cabs(apply_to_cell(before, precision, i, lane, bit[at.n - 1],
+                                                          numbers[at.n - 1]) -
+                                            amplitude(after, precision, i, lane)));
         CHECK(worst <= 2 * tolerance[precision], "%s turn %u: %.3g", k->name, variant, worst);
         memcpy(x, phi, bytes);
         memcpy(y, phi, bytes);
@@ -752,12 +753,13 @@ static void phases(const struct qr_kernels *k, const struct qr_kernels *portable
                                          lane_of(cells, precision, 0, at + QR_PHASE_CELLS));
                 if (some) f *= amplitude(inside, precision, c, lane);
                 if (back) f = conj(f);
-                worst = fmax(worst, cabs(f * amplitude(w.phi, precision, position(order, i), lane) -
-                                         amplitude(x, precision, position(order, i), lane)));
+                worst =
+                    t_worst(worst, cabs(f * amplitude(w.phi, precision, position(order, i), lane) -
+                                        amplitude(x, precision, position(order, i), lane)));
                 if (back)
-                    worst = fmax(worst,
-                                 cabs(f * amplitude(w.lambda, precision, position(order, i), lane) -
-                                      amplitude(l[0], precision, position(order, i), lane)));
+                    worst = t_worst(
+                        worst, cabs(f * amplitude(w.lambda, precision, position(order, i), lane) -
+                                    amplitude(l[0], precision, position(order, i), lane)));
             }
         /* three products in a row, each at most 2^(3/2) times the one before */
         CHECK(worst <= 8 * tolerance[precision], "%s phase %u: %.3g", k->name, variant, worst);
@@ -832,7 +834,7 @@ static void parities(const struct qr_kernels *k, const struct qr_kernels *portab
                                      conj(amplitude(w.lambda, precision, position(order, c), l)));
                     sum += __builtin_parityll(m & c) ? -v : v;
                 }
-                worst = fmax(worst, fabs(sum - lane_of(x, precision, at, l)));
+                worst = t_worst(worst, fabs(sum - lane_of(x, precision, at, l)));
             }
         }
         CHECK(seen == qr_parity_masks(bits), "%zu masks of %u bits", seen, bits);

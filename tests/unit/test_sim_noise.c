@@ -301,9 +301,9 @@ static void test_teleportation(unsigned n) {
         noisy_free(&p);
     }
     double worst = 0;
-    for (size_t k = 0; k < READOUTS * 2; k++) worst = fmax(worst, fabs(r[1].z[k] - r[0].z[k]));
-    for (size_t k = 0; k < 2; k++) worst = fmax(worst, fabs(r[1].grad[k] - r[0].grad[k]));
-    for (size_t k = 0; k < 2; k++) worst = fmax(worst, fabs(r[1].dx[k] - r[0].dx[k]));
+    for (size_t k = 0; k < READOUTS * 2; k++) worst = t_worst(worst, fabs(r[1].z[k] - r[0].z[k]));
+    for (size_t k = 0; k < 2; k++) worst = t_worst(worst, fabs(r[1].grad[k] - r[0].grad[k]));
+    for (size_t k = 0; k < 2; k++) worst = t_worst(worst, fabs(r[1].dx[k] - r[0].dx[k]));
     /* about 100 operations in a row, derivatives of at most 2 pi */
     CHECK(worst < 1e-12 && r[0].grad[1] != 0 && r[0].dx[1] != 0, "%u qubits: off %g", n, worst);
 }
@@ -365,9 +365,9 @@ static void test_conditional_channels(void) {
 
 static double max_difference(const struct result *a, const struct result *b) {
     double worst = 0;
-    for (size_t k = 0; k < READOUTS * 2; k++) worst = fmax(worst, fabs(a->z[k] - b->z[k]));
-    for (size_t k = 0; k < MOST; k++) worst = fmax(worst, fabs(a->grad[k] - b->grad[k]));
-    for (size_t k = 0; k < 2; k++) worst = fmax(worst, fabs(a->dx[k] - b->dx[k]));
+    for (size_t k = 0; k < READOUTS * 2; k++) worst = t_worst(worst, fabs(a->z[k] - b->z[k]));
+    for (size_t k = 0; k < MOST; k++) worst = t_worst(worst, fabs(a->grad[k] - b->grad[k]));
+    for (size_t k = 0; k < 2; k++) worst = t_worst(worst, fabs(a->dx[k] - b->dx[k]));
     return worst;
 }
 
@@ -480,7 +480,7 @@ static void test_shared_prefix(void) {
             CHECK(run_noisy(&p, opt, seed, &r[alone]));
             noisy_free(&p);
         }
-        worst = fmax(worst, max_difference(&r[0], &r[1]));
+        worst = t_worst(worst, max_difference(&r[0], &r[1]));
     }
     /* about 150 operations in a row, derivatives of at most 2 pi for each of a weight's gates */
     CHECK(worst < 150 * 4 * M_PI * 0x1p-53 * 4, "%.3g", worst);
@@ -522,8 +522,8 @@ static void check_single_precision(struct noisy p, unsigned n_trajectories) {
         CHECK(run_noisy(&p, opt, 3, &r[single]));
     }
     double worst = 0;
-    for (size_t k = 0; k < READOUTS; k++) worst = fmax(worst, fabs(r[1].z[k] - r[0].z[k]));
-    for (size_t k = 0; k < MOST; k++) worst = fmax(worst, fabs(r[1].grad[k] - r[0].grad[k]));
+    for (size_t k = 0; k < READOUTS; k++) worst = t_worst(worst, fabs(r[1].z[k] - r[0].z[k]));
+    for (size_t k = 0; k < MOST; k++) worst = t_worst(worst, fabs(r[1].grad[k] - r[0].grad[k]));
     /* 4 gates at a position, each with numbers and sums of 2^-24 in a norm of 1, times the
      * operators' norm of 3.5; a weight has two positions. */
     CHECK(worst <= 2 * 3.5 * 4 * GATES * 0x1p-24, "%.3g", worst);

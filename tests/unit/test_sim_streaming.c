@@ -27,9 +27,10 @@ static void compare(const struct problem *p, const struct answer *a, const struc
     for (unsigned k = 0; k < p->c->n_params; k++)
         top = fmax(top, fabs(qr_fixed_to_double(b->grad[k])));
     for (unsigned k = 0; k < p->c->n_params; k++)
-        worst = fmax(worst, fabs(qr_fixed_to_double(a->grad[k]) - qr_fixed_to_double(b->grad[k])));
+        worst =
+            t_worst(worst, fabs(qr_fixed_to_double(a->grad[k]) - qr_fixed_to_double(b->grad[k])));
     for (size_t i = 0; i < p->n_samples * p->n_obs; i++)
-        worst_z = fmax(worst_z, fabs(a->z[i] - b->z[i]));
+        worst_z = t_worst(worst_z, fabs(a->z[i] - b->z[i]));
     CHECK(a->ok && b->ok && worst <= tolerance * top && worst_z <= tolerance * 4,
           "%s n %u: engine %s: gradient off by %.3g of %.3g (%.2g), z by %.3g", what,
           p->c->n_qubits, a->engine, worst, top, worst / top, worst_z);

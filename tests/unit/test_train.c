@@ -171,7 +171,7 @@ static void test_against_hand(const char *text) {
     CHECK(fabs(line - last) < 1e-13, "%g %g", line, last);
     double worst = 0;
     for (size_t i = 0; i < qr_model_n_params(f.model); i++)
-        worst = fmax(worst, fabs(w[i] - r.params[i]));
+        worst = t_worst(worst, fabs(w[i] - r.params[i]));
     /* Both sum the same 28 samples a step in float64, differently grouped: 12 steps of rounding at
      * 2^-53. */
     CHECK(worst < 1e-13, "%g", worst);
@@ -401,7 +401,7 @@ static void check_detail(struct seen *s, const struct qr_step_line *line,
     CHECK(qr_loss_gradient(f->model, s->before, &f->data, sample, 28, NULL, &loss, grad, &err) ==
               QR_OK,
           "%s", err.msg);
-    for (size_t i = 0; i < k; i++) worst = fmax(worst, fabs(grad[i] - detail->gradient[i]));
+    for (size_t i = 0; i < k; i++) worst = t_worst(worst, fabs(grad[i] - detail->gradient[i]));
     /* 28 samples, summed in float64 in another grouping. */
     CHECK(worst < 1e-13, "step %llu: %g", (unsigned long long)line->step, worst);
 }
