@@ -67,6 +67,12 @@ static void test_texts(void) {
         "\"value\":\"nan\"},{\"name\":\"val_loss\",\"value\":\"0.125\"},{\"name\":\"val_accuracy\","
         "\"value\":\"0.5\"},{\"name\":\"learning_rate\",\"value\":\"0.02\"}],"
         "\"lastUpdatedTime\":\"2025-10-09T08:53:20Z\"}}");
+    struct qr_progress_snapshot early = {.epoch = 1, .steps = 200, .epochs = 10};
+    qr_progress_snapshot_trainer_status(&early, false, 0, wall_ns, &text);
+    CHECK(
+        strstr(qr_buf_string(&text), "{\"progressPercentage\":0,\"estimatedRemainingSeconds\":0,"),
+        "%s", qr_buf_string(&text));
+    qr_buf_clear(&text);
     qr_progress_snapshot_trainer_status(&none, false, -1, wall_ns, &text);
     check_text(&text,
                "{\"trainerStatus\":{\"metrics\":[{\"name\":\"currentEpoch\",\"value\":\"1\"},"
