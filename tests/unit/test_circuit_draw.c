@@ -168,7 +168,8 @@ static void named(void) {
 /* Every argument of a gate is in its label. */
 static void labels(void) {
     struct qr_circuit *c = qr_circuit_new(2, 0);
-    const struct qr_gate_arg w = {QR_ARG_PARAMETER, 1, qr_circuit_param(c, "w")};
+    const struct qr_gate_arg w = {QR_ARG_PARAMETER, 1, qr_circuit_param(c, "w")},
+                             turn = {QR_ARG_PARAMETER, 0x1.45f306dc9c883p-2, 0};
     const struct qr_gate gates[] = {
         {.kind = QR_GATE_Z, .args = {{QR_ARG_CONSTANT, -0.5, 0}}},
         {.kind = QR_GATE_PHASED_X, .args = {{QR_ARG_CONSTANT, 0.25, 0}, w}, .targets = {1}},
@@ -176,10 +177,12 @@ static void labels(void) {
         {.kind = QR_GATE_FSIM, .args = {{QR_ARG_CONSTANT, 0.5, 0}, w}, .targets = {1, 0}},
         {.kind = QR_GATE_X, .args = {{QR_ARG_CONSTANT, -0.5, 0}}},
         {.kind = QR_GATE_Z, .args = {{QR_ARG_CONSTANT, 0.25, 0}}, .targets = {1}},
+        {.kind = QR_GATE_Z, .args = {turn}, .global_shift = 0.25}, /* not P(w) */
     };
-    const char *want = "0: ─S†───────────────Y^0.5(g=0.25)──FSIM─────────√X†─\n"
-                       "                                    │\n"
-                       "1: ─PhasedX(0.25)^w─────────────────FSIM(0.5,w)──T───\n";
+    const char *want =
+        "0: ─S†───────────────Y^0.5(g=0.25)──FSIM─────────√X†──Z^0.31831*w(g=0.25)─\n"
+        "                                    │\n"
+        "1: ─PhasedX(0.25)^w─────────────────FSIM(0.5,w)──T────────────────────────\n";
     check_gates(c, gates, COUNT(gates), want);
 }
 
