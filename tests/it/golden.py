@@ -24,6 +24,12 @@ def load(name):
         return json.load(f)
 
 
+def largest(values):
+    """Return the largest, or NaN if there is one: max() skips NaN, so that a comparison would pass."""
+    values = list(values)
+    return max(values) if all(v == v for v in values) else math.nan
+
+
 def flat(v):
     return [x for w in v for x in flat(w)] if isinstance(v, list) else [v]
 
@@ -191,7 +197,7 @@ def cmd_train_check(folder, name, precision):
             if (f, i) in unmoved:
                 check(a == start[n][i], "%s[%d] has no gradient but moved from %.17g to %.17g" % (n, i, start[n][i], a))
             else:
-                worst = max(worst, abs(a - b))
+                worst = largest((worst, abs(a - b)))
     check(worst <= tol_w, "final weights: off by %.3g, allowed %.3g" % (worst, tol_w))
     print("%s %s: weights within %.2g" % (name, precision, worst))
 
@@ -229,8 +235,8 @@ def cmd_gradient_check(folder, name, precision):
         want = g["exact_gradient"]
         check(len(ours) == 1 and len(got) == len(want), "one sample with %d derivatives" % len(want))
         check(abs(flat(ours[0]["readouts"])[0] - g["exact_expectation"]) <= tol, "expectation %.12f" % flat(ours[0]["readouts"])[0])
-        worst = max(abs(a - b) for a, b in zip(got, want)) / max(map(abs, want))
-        worst_tfq = max(abs(a - b) for a, b in zip(got, g["tfq_gradient"]))
+        worst = largest(abs(a - b) for a, b in zip(got, want)) / max(map(abs, want))
+        worst_tfq = largest(abs(a - b) for a, b in zip(got, g["tfq_gradient"]))
     else:
         kind, symbols = g["kind"], g["symbols_sorted"]
         check([s["sample"] for s in ours] == list(range(len(g["angles"]))), "one line for each sample")
@@ -238,7 +244,7 @@ def cmd_gradient_check(folder, name, precision):
             for block, limit in (("exact", tol), ("tfq", 1.5e-4)):
                 e = g[block]["expectations"]
                 z = [x for f in e for x in f[s]] if kind == "three" else e[s]
-                check(max(abs(a - b) for a, b in zip(flat(line["readouts"]), z)) <= limit and len(flat(line["readouts"])) == len(z),
+                check(largest(abs(a - b) for a, b in zip(flat(line["readouts"]), z)) <= limit and len(flat(line["readouts"])) == len(z),
                       "read-outs of sample %d against %s" % (s, block))
                 # A prediction sums 8 linear units of read-outs with kernels near 1: at most ten
                 # times their error.
@@ -249,16 +255,16 @@ def cmd_gradient_check(folder, name, precision):
                 for n, shape, w in want:
                     got = flat(line["gradient"][n])
                     check(len(got) == len(w), "%s of sample %d has %d values" % (n, s, len(w)))
-                    off = max(abs(a - b) for a, b in zip(got, w))
+                    off = largest(abs(a - b) for a, b in zip(got, w))
                     if block == "exact":
-                        worst = max(worst, off / scale)
+                        worst = largest((worst, off / scale))
                     else:
-                        worst_tfq = max(worst_tfq, off)
+                        worst_tfq = largest((worst_tfq, off))
         with open(folder + "/loss.jsonl") as f:
             loss = json.loads(f.readline())
         check(abs(loss["loss"] - g["exact"]["loss_mse"]) <= 20 * tol, "mean loss %.12f" % loss["loss"])
         want = g["exact"]["dloss_dweights"]
-        off = max(abs(a - b) for n, _, w in tensors_of(kind, symbols, want) for a, b in zip(flat(loss["gradient"][n]), w))
+        off = largest(abs(a - b) for n, _, w in tensors_of(kind, symbols, want) for a, b in zip(flat(loss["gradient"][n]), w))
         # The loss's derivative sums those of six predictions with factors 2 (p - y) / 6 of both
         # signs.
         check(off <= 4 * tol * max(map(abs, want)), "gradient of the loss: off by %.3g" % off)
