@@ -596,6 +596,10 @@ static const struct row rows[] = {
      JOB(",\"train\":{\"log\":[\"loss\"]}"),
      QR_INVALID_ARGUMENT,
      {"train.log must be an object"}},
+    {"initial weights of no layer",
+     JOB(",\"train\":{\"initial_weights\":{\"url\":\"w.h5\",\"layers\":[]}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.initial_weights.layers: 0 layers; give 1 to 1024"}},
     {"worker not an object", JOB(",\"worker\":[]"), QR_INVALID_ARGUMENT, {"worker"}},
     {"micro-batches",
      JOB(",\"micro_batch_size\":1,\"train\":{\"batch_size\":1000000000}"),
@@ -618,7 +622,49 @@ static void test_rows(void) {
     }
 }
 
+/* A list has at least one item and at most so many. @ in an item is its number. */
+static void test_lengths(void) {
+#define CSV "\"data\":{\"source\":\"csv\",\"url\":\"a.csv\"}"
+    static const struct {
+        const char *begin, *item, *end, *words;
+        unsigned most;
+    } lists[] = {
+        {"{\"model\":[", D, "]," CSV "}", "model", 64},
+        {"{\"model\":[{\"layer\":\"quantum\"," TWO ",\"readouts\":[", "\"@*Z0\"",
+         "]}]," NONE ",\"train\":{\"loss\":\"expectation\"}}",
+         "model[0].readouts: 4097 read-outs; give 1 to 4096", 4096},
+        {"{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"channels\":{", "\"c@\":\"a.csv\"",
+         ",\"train\":\"a.csv\"}}}", "data.channels", 31},
+        {"{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a.csv\",\"columns\":[",
+         "\"c@\"", "]}}", "data.columns", 4096},
+        {"{\"model\":[" D "]," CSV ",\"train\":{\"initial_weights\":{\"url\":\"w.h5\",\"layers\":[",
+         "\"l@\"", "]}}}", "train.initial_weights.layers: 1025 layers; give 1 to 1024", 1024},
+    };
+    for (size_t i = 0; i < COUNT(lists); i++)
+        for (unsigned n = lists[i].most; n <= lists[i].most + 1; n++) {
+            struct qr_buf text = {0};
+            struct qr_err err = {0};
+            struct qr_job *job = NULL;
+            qr_buf_puts(&text, lists[i].begin);
+            for (unsigned k = 1; k <= n; k++) {
+                qr_buf_puts(&text, k > 1 ? "," : "");
+                for (const char *c = lists[i].item; *c; c++)
+                    if (*c == '@') qr_buf_printf(&text, "%u", k);
+                    else qr_buf_printf(&text, "%c", *c);
+            }
+            qr_buf_puts(&text, lists[i].end);
+            enum qr_code code = qr_job_parse(qr_buf_view(&text), "the test", &job, &err);
+            CHECK(code == (n > lists[i].most ? QR_INVALID_ARGUMENT : QR_OK), "list %zu, %u: %s", i,
+                  n, err.msg);
+            CHECK(code == QR_OK || strstr(err.msg, lists[i].words), "%s", err.msg);
+            qr_job_free(job);
+            qr_buf_free(&text);
+        }
+#undef CSV
+}
+
 int main(void) {
     test_rows();
+    test_lengths();
     return t_end();
 }
