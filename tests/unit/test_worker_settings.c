@@ -108,6 +108,15 @@ static void test_forms(void) {
               qr_settings_check(&s, &err) == QR_INVALID_ARGUMENT,
           "both weights settings");
     qr_settings_fini(&s);
+    static const char *const files[] = {"--tls-dir=d", "--tls-cert=c", "--tls-key=k", "--tls-ca=a"};
+    for (size_t i = 0; i < COUNT(files); i++) {
+        qr_settings_init(&s);
+        CHECK(read_flags(&s, &err, "--plaintext", files[i], NULL) == QR_OK &&
+                  qr_settings_check(&s, &err) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, "exclude each other"),
+              "%s: %s", files[i], err.msg);
+        qr_settings_fini(&s);
+    }
 }
 
 /* An empty value, as in a manifest, counts as unset. */
