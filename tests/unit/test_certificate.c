@@ -198,6 +198,14 @@ static void test_texts(void) {
     wide[254] = 0;
     const struct name one = DNS(wide);
     check_identity("a name of 254 letters", QR_PEER_UNFIT, &dns, &one, 1, "x");
+    static char far[QR_CERTIFICATE_TEXT + 1] = "spiffe://a/";
+    for (size_t bytes = QR_CERTIFICATE_TEXT - 1; bytes <= QR_CERTIFICATE_TEXT; bytes++) {
+        memset(far + 11, 'b', bytes - 11);
+        const struct name longest = URI(far);
+        check_identity("a URI as long as the text of an identity",
+                       bytes < QR_CERTIFICATE_TEXT ? QR_PEER_FOREIGN_JOB : QR_PEER_UNFIT, &uri,
+                       &longest, 1, "x");
+    }
 }
 
 /* The worker's own certificate is checked by the same rules, with an error message. */
