@@ -110,6 +110,31 @@ static void set_failed(struct qr_sweep_rows *rows, size_t trial, const char *why
         .there = true, .trial = trial, .failed = true, .error = qr_xstrdup(why)};
 }
 
+static void test_rejected(void) {
+    static const struct {
+        const char *text, *words;
+    } rows[] = {
+        {"{\"keys\": {\"k\": [1, 2]}, \"halving\": {\"epochs\": [5]}}",
+         "sweep.halving.epochs has 1 values; give 2 to 16"},
+        {"{\"keys\": {\"k\": [1, 2]}, \"halving\": {\"epochs\": "
+         "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]}}",
+         "sweep.halving.epochs has 17 values; give 2 to 16"},
+        {"{\"keys\": {\"k\": [1, 2]}, \"halving\": {\"epochs\": [2, 2]}}",
+         "sweep.halving.epochs[1] is 2"},
+        {"{\"keys\": {}}", "sweep.keys"},
+        {"{\"keys\": {\"k\": []}}", "sweep.keys"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        qr_auto(qr_json_free_p) struct qr_json *o = NULL;
+        struct qr_sweep_spec *s = NULL;
+        struct qr_err err = {0};
+        CHECK(qr_json_parse(qr_bytes_of_string(rows[i].text), "sweep", &o, &err) == QR_OK);
+        CHECK(qr_sweep_read(o, &s, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, rows[i].words) &&
+                  !s,
+              "row %zu: %s", i, err.msg);
+    }
+}
+
 static void test_halving(void) {
     struct qr_sweep_spec *s = sweep_of("{\"keys\": {\"k\": [0, 1, 2, 3, 4, 5, 6]}, \"halving\": "
                                        "{\"epochs\": [1, 2, 5], \"factor\": 2}}");
@@ -574,6 +599,7 @@ int main(void) {
     CHECK(mkdir(folder, 0700) == 0 || errno == EEXIST);
     test_grid();
     test_drawn();
+    test_rejected();
     test_halving();
     test_failed();
     test_row_text();
