@@ -107,6 +107,25 @@ static void test_forms(void) {
     }
 }
 
+/* Expressions that differ in one operation, name, number or length are not equal. Other tests
+ * compare circuits with qr_expression_equal. */
+static void test_unequal(void) {
+    static const char *const pairs[][2] = {
+        {"a + b", "a - b"}, {"a + b", "a + c"}, {"sin(a)", "cos(a)"}, {"a + x[0]", "a + x[1]"},
+        {"a + 2", "a + 3"}, {"a", "x[0]"},      {"a", "a + b"}};
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        struct qr_expression e[2];
+        struct qr_err err;
+        double scale;
+        for (size_t k = 0; k < 2; k++)
+            CHECK(parse(pairs[i][k], &scale, &e[k], &err), "%s", err.msg);
+        CHECK(!qr_expression_equal(&e[0], &e[1]) && !qr_expression_equal(&e[1], &e[0]) &&
+                  qr_expression_equal(&e[0], &e[0]),
+              "%s and %s", pairs[i][0], pairs[i][1]);
+        for (size_t k = 0; k < 2; k++) qr_expression_fini(&e[k]);
+    }
+}
+
 /* ---- errors ---- */
 
 static const struct {
@@ -572,6 +591,7 @@ static void test_columns(void) {
 
 int main(void) {
     test_forms();
+    test_unequal();
     test_errors();
     test_random();
     test_edges();
