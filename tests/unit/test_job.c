@@ -596,6 +596,24 @@ static const struct row rows[] = {
      JOB(",\"train\":{\"log\":[\"loss\"]}"),
      QR_INVALID_ARGUMENT,
      {"train.log must be an object"}},
+    {"a channel with a name of 64 letters",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"channels\":{\"train\":\"a.csv\","
+     "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
+     "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\":\"b.csv\"}}}",
+     QR_INVALID_ARGUMENT,
+     {"is not a valid channel name; use 1 to 63 letters"}},
+    {"a channel with a name of 63 letters",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"channels\":{\"train\":\"a.csv\","
+     "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
+     "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\":\"b.csv\"}}}",
+     QR_OK,
+     {0}},
+    {"probabilities of nine qubits",
+     "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":16},"
+     "\"readouts\":[{"
+     "\"probs\":[0,1,2,3,4,5,6,7,8]}]}]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"9 qubits; give at most 8"}},
     {"initial weights of no layer",
      JOB(",\"train\":{\"initial_weights\":{\"url\":\"w.h5\",\"layers\":[]}}"),
      QR_INVALID_ARGUMENT,
