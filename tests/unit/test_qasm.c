@@ -854,6 +854,43 @@ static void test_long_texts(void) {
     }
 }
 
+/* Lists of which one more item would not fit. # in an item is its number. */
+static void test_longest_lists(void) {
+    static const struct {
+        const char *before, *item, *between, *value, *after;
+        unsigned most;
+        const char *words;
+    } lists[] = {
+        {"qubit[20] q; x q;\ndef f(", "int a#", ") {}\nf(", "#", ");", 64,
+         "a subroutine has at most 64 arguments"},
+        {"qubit[20] q; x q;\n#pragma braket result expectation ", "z(q[#])", "\n", "", "", 16,
+         "a product has at most 16 factors"},
+    };
+    for (size_t i = 0; i < COUNT(lists); i++)
+        for (unsigned n = lists[i].most; n <= lists[i].most + 1; n++) {
+            struct qr_buf text = {0}, excerpt = {0};
+            struct qr_program q;
+            struct qr_err err = {0};
+            const char *const items[] = {lists[i].item, lists[i].value};
+            qr_buf_puts(&text, lists[i].before);
+            for (size_t k = 0; k < 2; k++) {
+                for (unsigned at = 0; at < n && *items[k]; at++) {
+                    if (at) qr_buf_puts(&text, i ? " @ " : ", ");
+                    for (const char *c = items[k]; *c; c++)
+                        if (*c == '#') qr_buf_printf(&text, "%u", at);
+                        else qr_buf_printf(&text, "%c", *c);
+                }
+                qr_buf_puts(&text, k ? lists[i].after : lists[i].between);
+            }
+            bool fine = read_with(qr_buf_string(&text), NULL, 0, &q, &excerpt, &err) == QR_OK;
+            CHECK(fine == (n <= lists[i].most), "%u of %s: %s", n, lists[i].item, err.msg);
+            if (fine) qr_program_fini(&q);
+            else CHECK(strstr(err.msg, lists[i].words), "%s", err.msg);
+            qr_buf_free(&text);
+            qr_buf_free(&excerpt);
+        }
+}
+
 /* As many different channels as fit: a lookup takes constant time. */
 static void test_many_channels(void) {
     int64_t begin = qr_now_ns(&qr_clock_monotonic);
@@ -928,6 +965,7 @@ int main(void) {
     test_noise();
     test_errors();
     test_long_texts();
+    test_longest_lists();
     test_many_channels();
     test_colliding_names();
     return t_end();
