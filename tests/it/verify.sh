@@ -40,6 +40,8 @@ check "drawn steps with the same seed" verified 0 "$run" --sample 3 --verify-see
 check "the same seed draws the same steps" test "$(sed 's/ computed in.*//' "$work/out")" = "$(sed 's/ computed in.*//' "$work/drawn")"
 check "a step beyond the run" verified 2 "$run" --step 101
 check "a step beyond the run: the error" holds "$work/err" "the run has steps 1 to 100"
+check "steps, the last ones beyond the run" verified 2 "$run" --steps 99..102
+check "steps, the last ones beyond the run: the error" holds "$work/err" "cannot verify step 102: the run has steps 1 to 100"
 check "not a run" verified 2 "$work"
 mkdir "$work/elsewhere"
 check "a run with weights elsewhere" run_to "$work/relative.log" sh -c "cd '$work' && '$qring' run '$root/deploy/jobs/qcnn.json' -n 1 --epochs 1 --out relative --weights elsewhere/w.h5 --logdir="
