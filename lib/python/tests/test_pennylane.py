@@ -243,7 +243,7 @@ def test_coefficients_are_differentiated():
 
 
 def test_coefficients_of_variances_and_squares():
-    import torch
+    torch = pytest.importorskip("torch")
 
     def circuit(w, c):
         qml.RY(w, 0)
