@@ -87,18 +87,20 @@ static void test_all_workers_killed_repeatedly(void) {
                  r.n - servers, servers, b.every);
         int64_t before = computed();
         ring_run(&r);
-        unsigned n_kills = atomic_load(&r.blows);
-        printf("%s: %u times, worker %u started %u times, %lld micro-batches of %lld\n", what,
-               n_kills, servers, r.worker[servers].lives, (long long)(computed() - before),
-               (long long)reference.n_micro_batches);
+        unsigned n_kills = atomic_load(&r.blows), n_starts = 0;
+        for (uint32_t i = servers; i < r.n; i++) n_starts += r.worker[i].lives;
+        printf("%s: %u times, %u starts, %lld micro-batches of %lld\n", what, n_kills, n_starts,
+               (long long)(computed() - before), (long long)reference.n_micro_batches);
         ring_check(&r, &reference, what);
         /* On a busy machine a second server may be silent at the end and learn of it from the
          * first. */
         for (uint32_t i = 0; i < servers; i++)
             CHECK(r.worker[i].lives == 1 && (i > 0 || !r.worker[i].result.ended_by_peers),
                   "%s: server %u", what, i);
-        CHECK(n_kills >= 16 / b.every && r.worker[servers].lives > n_kills / 2, "%s: %u kills",
-              what, n_kills);
+        /* Which of the workers a kill meets depends on time: one that was lost twice is banned for
+         * a second while the others train. */
+        CHECK(n_kills >= 16 / b.every && n_starts > n_kills / 2, "%s: %u kills, %u starts", what,
+              n_kills, n_starts);
         CHECK(b.lost == 0, "%s: %u steps were lost", what, b.lost);
         /* A kill repeats at most the process's micro-batches of the reduction in progress and of
          * the one before, whose sum the process had received and its server had not. */
