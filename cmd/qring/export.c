@@ -61,7 +61,8 @@ static enum qr_code choose_layer(const struct exported *e, size_t *ret, struct q
     if (e->layer) QR_TRY(read_flag_index("--layer", e->layer, n, ret, err));
     if (*ret == n) return qr_fail(err, QR_INVALID_ARGUMENT, "the job has no quantum layer");
     if (!qr_model_layer(m, *ret).circuit)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--layer: model[%zu] is no quantum layer", *ret);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--layer: model[%zu] is not a quantum layer",
+                       *ret);
     return !e->layer && qr_model_quantum(m, 1) < n
                ? qr_fail(err, QR_INVALID_ARGUMENT,
                          "the job has several quantum layers: model[%zu], model[%zu]; choose one "

@@ -206,7 +206,7 @@ static enum qr_code sampling_write(struct sampling *s, struct qr_err *err) {
 static enum qr_code sampling_check(struct sampling *s, struct qr_err *err) {
     uint64_t n;
     if (!qr_parse_u64(s->shots, &n) || n < 1 || n > MAX_SHOTS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--shots: '%.40s' is no number from 1 to %d",
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--shots: '%.40s' is not a number from 1 to %d",
                        s->shots, (int)MAX_SHOTS);
     s->n_shots = (unsigned)n;
     if (strcmp(s->format, "csv") != 0 && strcmp(s->format, "json") != 0)

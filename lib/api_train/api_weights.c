@@ -116,7 +116,7 @@ double *qring_weights_values(struct qring_weights *w, size_t i) {
 /* ---- files ---- */
 
 /* Number of inputs of the weights in a file: rows of the model's first kernel. 0: the model's first
- * tensor is no kernel, so a circuit determines the number, or it is unknown. */
+ * tensor is not a kernel, so a circuit determines the number, or it is unknown. */
 static enum qr_code count_inputs(const struct qr_job *job, const struct qr_weights_file *file,
                                  size_t *ret, struct qr_err *err) {
     struct qr_model *any = NULL;

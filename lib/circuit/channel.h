@@ -81,7 +81,7 @@ bool qr_channel_reads_exactly(const struct qr_channel *c);
 /* Values of the arguments; theta NULL: they are constant. */
 void qr_channel_values(const struct qr_channel *c, const double *theta,
                        double ret[QR_CHANNEL_ARGS]);
-/* Fails if constant arguments, or the operators, are no channel. The message has no path.
+/* Fails if constant arguments, or the operators, are not a channel. The message has no path.
  *
  * Errors:   INVALID_ARGUMENT
  */
@@ -104,7 +104,7 @@ bool qr_channel_errors(const struct qr_channel *c, const double *a, double *ret,
  *           ret_da  n_args such matrices; NULL: not wanted
  */
 void qr_channel_transfer(const struct qr_channel *c, const double *a, double *ret, double *ret_da);
-/* Computes Kraus operators of a channel that is no list of Pauli errors.
+/* Computes Kraus operators of a channel that is not a list of Pauli errors.
  *
  * Args:     ret     at most QR_CHANNEL_KRAUS matrices, 2^n x 2^n, row-major
  *           ret_da  for each argument as many matrices, 16 numbers apart: derivatives; NULL: not

@@ -157,7 +157,7 @@ struct qr_gate_info {
     const char *arg_names[2]; /* "exponent"; "phase_exponent", "exponent"; "theta", "phi" */
     bool has_exponent;        /* the last argument is an exponent, so a global shift is allowed */
     bool identity;            /* the gate does nothing */
-    /* Name with global shift -1/2 and an angle in radians ("RX"); NULL: the gate is no rotation */
+    /* Name with global shift -1/2 and an angle in radians ("RX"); NULL: not a rotation */
     const char *rotation;
     /* Name of the gate on the second target that the first target controls; NULL: none */
     const char *controlled;

@@ -11,7 +11,7 @@ enum {
     CHARACTER = 8,
     ROW = 38,
     BOX = 28,
-    MARK = 18,     /* width of a mark that is no box */
+    MARK = 18,     /* width of a mark that is not a box */
     GAP = 12,      /* between columns */
     LEFT = 40,     /* names of the qubits */
     RIGHT = 36,    /* read-outs */

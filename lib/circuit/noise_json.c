@@ -85,10 +85,11 @@ static enum qr_code read_after(struct noise_reader *r, const struct qr_json *aft
         struct qr_path path = qr_path_of("%s.%.40s", where, name);
         size_t i = 0;
         if (!name_is_valid(name))
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s: '%.40s' is no native gate; give the name of a gate that qring show "
-                           "draws (CNOT, CZ, RX), * for all, *1 for those on one qubit",
-                           where, name);
+            return qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "%s: '%.40s' is not a native gate; give the name of a gate that qring show "
+                "draws (CNOT, CZ, RX), * for all, *1 for those on one qubit",
+                where, name);
         if (qr_json_type(v) != QR_JSON_ARRAY) {
             QR_TRY(read_rule(r, name, v, path.s));
             continue;

@@ -138,7 +138,7 @@ QR_MUST_CHECK enum qr_code cirq_json_arg(struct cirq_reader *r, const struct cir
 /* Reads a number, or {"cirq_type": "complex"}. */
 QR_MUST_CHECK enum qr_code cirq_json_complex(struct cirq_reader *r, const struct qr_json *v,
                                              const char *path, double complex *ret);
-/* "sympy.Symbol"; "" when v is no object of Cirq. */
+/* "sympy.Symbol"; "" when v is not an object of Cirq. */
 const char *cirq_json_type(const struct qr_json *v);
 
 #endif

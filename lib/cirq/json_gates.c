@@ -200,7 +200,7 @@ static enum qr_code read_interaction(struct cirq_reader *r, const struct json_ga
             const char *type = cirq_json_type(qr_json_get(g->v, keys[k][0]));
             bool inverted = false, x = strcmp(type, "_PauliX") == 0;
             if (!x && strcmp(type, "_PauliY") != 0 && strcmp(type, "_PauliZ") != 0)
-                return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.%s is no Pauli", g->path,
+                return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.%s is not a Pauli", g->path,
                                keys[k][0]);
             QR_TRY(qr_json_bool(qr_json_get(g->v, keys[k][1]), g->path, &inverted, r->err));
             if (inverted) state &= ~(2u >> k);
@@ -486,7 +486,7 @@ static enum qr_code read_pauli_measurement(struct cirq_reader *r, const struct j
 
 /* ---- noise ---- */
 
-/* {"I": 0.9, "X": 0.1}, or letters of two qubits; the rest is no error. */
+/* {"I": 0.9, "X": 0.1}, or letters of two qubits; the rest is not an error. */
 static enum qr_code read_errors(struct cirq_reader *r, const struct json_gate *g,
                                 const struct qr_json *errors, struct qr_channel *c) {
     static const char letters[] = "IXYZ";

@@ -23,7 +23,7 @@ static enum qr_code read_qubit(struct cirq_reader *r, const struct cirq_scope *s
         QR_TRY(qr_json_string(qr_json_get(v, "name"), path, &q.name, r->err));
     } else {
         return qr_fail(r->err, QR_UNIMPLEMENTED,
-                       "%s: '%.40s' is no GridQubit, LineQubit or NamedQubit", path, type);
+                       "%s: '%.40s' is not a GridQubit, LineQubit or NamedQubit", path, type);
     }
     QR_TRY(cirq_qubit_number(r, path, &q, ret));
     if (scope && *ret < scope->n_mapped) *ret = scope->map[*ret];
@@ -62,7 +62,7 @@ static enum qr_code read_pauli(struct cirq_reader *r, const struct qr_json *v, c
                                char *ret) {
     const char *type = cirq_json_type(v);
     if (strncmp(type, "_Pauli", 6) != 0 || !type[6] || !strchr("XYZ", type[6]) || type[7])
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: '%.40s' is no Pauli", path, type);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: '%.40s' is not a Pauli", path, type);
     *ret = type[6];
     return QR_OK;
 }
@@ -385,7 +385,7 @@ static enum qr_code read_observable(struct cirq_reader *r, const struct qr_json 
     }
     if (strcmp(type, "PauliSum") != 0)
         return qr_fail(r->err, QR_UNIMPLEMENTED,
-                       "%s: '%.40s' is no PauliString or PauliSum; a list is a circuit and "
+                       "%s: '%.40s' is not a PauliString or PauliSum; a list is a circuit and "
                        "observables",
                        path, type);
     unsigned i = 0;
@@ -417,7 +417,7 @@ static enum qr_code read_circuit(struct cirq_reader *r, const struct qr_json *v,
     const char *type = cirq_json_type(circuit);
     if (strcmp(type, "Circuit") != 0 && strcmp(type, "FrozenCircuit") != 0)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s%s'%.40s' is no circuit of Cirq; write it with cirq.to_json(circuit)",
+                       "%s%s'%.40s' is not a circuit of Cirq; write it with cirq.to_json(circuit)",
                        path, *path ? ": " : "", type);
     return read_moments(r, NULL, circuit, path);
 }

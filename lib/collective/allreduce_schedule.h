@@ -8,12 +8,13 @@
  *           is distributed. Least bytes; for long vectors.
  * star      2 rounds: all to rank 0, and back. Fewest hops for N > 2.
  * doubling  log2 N rounds; each exchanges the sum so far with the rank that differs in one bit.
- *           Where N is no power of two, with P the next lower one, the ranks from P on first send
- *           their values to rank - P, and receive the sum from there at the end: two rounds more.
+ *           Where N is not a power of two, with P the next lower one, the ranks from P on first
+ *           send their values to rank - P, and receive the sum from there at the end: two rounds
+ *           more.
  * halving   2 log2 N rounds: each exchanges half of what a rank still sums with the rank that
  *           differs in one bit, the highest first; then the complete halves in reverse order. As
  *           few bytes as the ring in far fewer messages, but each round needs all of the one
- *           before. Where N is no power of two it is the ring.
+ *           before. Where N is not a power of two it is the ring.
  * Parts     A block is sent in parts of at most QR_CHUNK_MAX_COUNT integers. An empty block is one
  *           empty part: its coverage word counts.
  * Threads   any.

@@ -29,7 +29,7 @@ QR_MUST_CHECK enum qr_code qr_npz_shapes(struct qr_bytes file, const char *what,
 /* Reads arrays by name.
  *
  * Args:     what        name of the file, for messages
- *           names       NULL-terminated list; NULL: all arrays. Missing names are no error.
+ *           names       NULL-terminated list; NULL: all arrays. Missing names are not an error.
  *           max_bytes   bound for the file and the arrays as float64
  *           ret         row-major float64; free with qr_tensors_free
  */

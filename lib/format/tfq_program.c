@@ -113,10 +113,11 @@ static enum qr_code decode_arg(struct qr_bytes entry, struct qr_tfq_arg *to, str
     const char *name = to->name.n ? (const char *)to->name.p : "";
     if (bad || r.bad) return fail_malformed("an argument", err);
     if (!known)
-        return qr_fail(err, QR_UNIMPLEMENTED,
-                       "args['%.*s'] is no number, symbol or text; TensorFlow Quantum's gates have "
-                       "no other",
-                       n, name);
+        return qr_fail(
+            err, QR_UNIMPLEMENTED,
+            "args['%.*s'] is not a number, symbol or text; TensorFlow Quantum's gates have "
+            "no other",
+            n, name);
     if (!isfinite(to->number))
         return qr_fail(err, QR_INVALID_ARGUMENT, "args['%.*s'] is not a finite number", n, name);
     if (!is_text(to->text))

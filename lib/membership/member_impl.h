@@ -38,8 +38,8 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
 #define SILENT_NS MS(1500) /* six beats on a data stream */
 /* Rule 1: with up to FEW_PEERS peers every change is sent at once, a heartbeat each 250 ms. Each
  * further peer delays changes by CHANGE_GAP_NS, for all but the proposer by NEWS_GAP_NS more
- * (before the first generation by HEARTBEAT_GAP_NS), and heartbeats to a peer that is no neighbour
- * by HEARTBEAT_GAP_NS: to 2 s in a ring of 64. */
+ * (before the first generation by HEARTBEAT_GAP_NS), and heartbeats to a peer that is not a
+ * neighbour by HEARTBEAT_GAP_NS: to 2 s in a ring of 64. */
 #define FEW_PEERS 8
 #define CHANGE_GAP_NS MS(2)
 #define NEWS_GAP_NS MS(16)
@@ -217,7 +217,7 @@ bool member_is_banned(const struct qr_member *m, uint32_t index); /* rule 3 */
 bool member_reaches(const struct qr_member *m, uint32_t index);
 /* Number of connected peers beyond FEW_PEERS. */
 int64_t member_n_further(const struct qr_member *m);
-/* Time between two heartbeats to this peer; to one that is no neighbour. */
+/* Time between two heartbeats to this peer; to one that is not a neighbour. */
 int64_t member_interval_ns(const struct qr_member *m, uint32_t index);
 int64_t member_slow_interval_ns(const struct qr_member *m);
 /* Five heartbeats of the peer, as it has announced them: without a message for so long it is

@@ -78,7 +78,7 @@ static void go_to_step(struct lbfgs *l) {
 }
 
 /* Starts a line search from the point; without pairs the direction is the steepest descent, and if
- * that is no descent either, the optimizer ends. */
+ * that is not a descent either, the optimizer ends. */
 static void lbfgs_search(struct lbfgs *l) {
     for (;;) {
         set_direction(l);

@@ -10,7 +10,7 @@ enum { MAX_BITS = 1 << 19 };
 
 /* ---- registers ---- */
 
-enum { SINGLE = -1 }; /* the size of what is no register */
+enum { SINGLE = -1 }; /* the size of what is not a register */
 
 static enum qr_code read_size(struct qasm_reader *r, const char *what, int64_t most, int64_t *ret) {
     struct qasm_value v;
@@ -215,7 +215,7 @@ static enum qr_code read_value(struct qasm_reader *r, const struct qasm_selectio
         QR_TRY(qasm_select(r, &from));
         if (from.qubits || from.n_dims != to->n_dims ||
             memcmp(from.dims, to->dims, to->n_dims * sizeof *to->dims) != 0)
-            return qasm_fail(r, token, "this is no array of the same dimensions; give one");
+            return qasm_fail(r, token, "this is not an array of the same dimensions; give one");
         for (uint32_t i = 0; i < to->n; i++)
             QR_TRY(qasm_convert(r, token, to->type, to->width, r->cells[r->pool[from.first + i]],
                                 &r->cells[r->pool[to->first + i]]));

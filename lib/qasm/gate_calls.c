@@ -290,7 +290,7 @@ enum qr_code qasm_gate_call(struct qasm_reader *r) {
          phase = !found && r->names[call.name].bytes == 6 &&
                  memcmp(r->names[call.name].text, "gphase", 6) == 0;
     if (found && !defined)
-        return qasm_fail(r, call.token, "'%.*s' is no gate; expected a gate or an assignment",
+        return qasm_fail(r, call.token, "'%.*s' is not a gate; expected a gate or an assignment",
                          QASM_TEXT(r, call.name));
     if (defined && !found->token)
         return qasm_refuse(r, call.token, "an opaque gate has no definition; define it as a gate");

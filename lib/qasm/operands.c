@@ -353,7 +353,7 @@ static enum qr_code read_integer_literal(struct qasm_reader *r, struct qasm_valu
     for (; p < end; p++) {
         unsigned digit = digit_of(*p);
         if (*p == '_') continue;
-        if (digit >= base) return qasm_fail(r, r->at, "this is no integer; correct its digits");
+        if (digit >= base) return qasm_fail(r, r->at, "this is not an integer; correct its digits");
         if (v > (INT64_MAX - digit) / base) {
             if (base != 10) return qasm_fail(r, r->at, "the integer exceeds 64 bits; use float");
             double real;
@@ -378,7 +378,8 @@ static enum qr_code read_float_literal(struct qasm_reader *r, struct qasm_value 
     for (uint32_t i = 0; i < t->bytes && n < sizeof text; i++)
         if (r->text.p[t->at + i] != '_') text[n++] = (char)r->text.p[t->at + i];
     if (n == sizeof text || !qr_parse_double_n(text, n, &v))
-        return qasm_fail(r, r->at, "this is no finite number of fewer than %zu digits; correct it",
+        return qasm_fail(r, r->at,
+                         "this is not a finite number of fewer than %zu digits; correct it",
                          sizeof text);
     *ret = qasm_real(v);
     qasm_next(r);
@@ -428,7 +429,7 @@ static enum qr_code read_sizeof(struct qasm_reader *r, struct qasm_value *ret) {
     QR_TRY(qasm_expect(r, '(', "'(' after sizeof"));
     uint32_t token = r->at;
     QR_TRY(qasm_select(r, &s));
-    if (!s.n_dims) return qasm_fail(r, token, "this is no array; sizeof takes one");
+    if (!s.n_dims) return qasm_fail(r, token, "this is not an array; sizeof takes one");
     if (qasm_skip(r, ',')) QR_TRY(read_integer(r, "the dimension", 0, s.n_dims - 1, &d));
     *ret = qasm_whole(s.dims[d]);
     return qasm_expect(r, ')', "')'");
@@ -475,8 +476,8 @@ static enum qr_code read_variable(struct qasm_reader *r, struct qasm_value *ret)
             struct qasm_value bit = known_value(r, r->pool[s.first + i]);
             if (bit.kind == QASM_UNKNOWN) *ret = s.n > 1 ? qasm_derived(bit) : bit;
             else if (bit.whole && i > 62)
-                return qasm_fail(r, token,
-                                 "a register of more than 63 bits is no integer; index its bits");
+                return qasm_fail(
+                    r, token, "a register of more than 63 bits is not an integer; index its bits");
             else if (ret->kind == QASM_WHOLE) ret->whole |= bit.whole << (i > 62 ? 62 : i);
         }
         return QR_OK;
@@ -598,7 +599,8 @@ static enum qr_code read_word(struct qasm_reader *r, struct qasm_value *ret) {
     case QASM_KEY_sizeof: return read_sizeof(r, ret);
     case QASM_KEY_durationof: return qasm_refuse(r, r->at, "qring has no timing; remove it");
     case QASM_KEY_measure:
-        return qasm_fail(r, r->at, "a measurement is no part of an expression; measure into a bit");
+        return qasm_fail(r, r->at,
+                         "a measurement is not part of an expression; measure into a bit");
     case QASM_KEY_pow: return read_function(r, ret);
     }
     if (qasm_is_type(r)) return read_cast(r, ret);

@@ -321,7 +321,7 @@ static inline bool qasm_returns_bits(const struct qasm_reader *r, uint32_t token
 /* NAME == INTEGER before a ")", of a bit register of any length; false: it is something else. Bits
  * are needed only while all known ones agree. */
 bool qasm_compare_register(struct qasm_reader *r, struct qasm_value *ret);
-/* Whether a value can begin with this token, which is no name. */
+/* Whether a value can begin with this token, which is not a name. */
 bool qasm_begins_value(const struct qasm_reader *r);
 /* The symbol that a name refers to here; NULL: none. */
 struct qasm_symbol *qasm_find(const struct qasm_reader *r, uint32_t name);

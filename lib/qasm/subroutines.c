@@ -56,7 +56,7 @@ static enum qr_code read_argument(struct qasm_reader *r, int64_t size, bool arra
                              items->qubits ? "qubits" : "a classical variable");
         if (array && !takes_array(items, &given))
             return qasm_fail(r, token,
-                             "this is no array of the type and dimensions that the subroutine "
+                             "this is not an array of the type and dimensions that the subroutine "
                              "takes; correct the call");
         if (!array && (size != (given.n_dims ? given.n : 0) || given.n_dims > 1))
             return qasm_fail(r, token,

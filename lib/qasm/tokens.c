@@ -392,7 +392,7 @@ static enum qr_code read_version(struct qasm_reader *r, size_t *at) {
     bool two = strcmp(text, "2") == 0 || strcmp(text, "2.0") == 0;
     if (!two && strcmp(text, "3") != 0 && strcmp(text, "3.0") != 0 && strcmp(text, "3.1") != 0)
         return fail_at_byte(r, QR_INVALID_ARGUMENT, p,
-                            "this is no version of OpenQASM that is known here; write OPENQASM "
+                            "this is not a version of OpenQASM that is known here; write OPENQASM "
                             "2.0; or OPENQASM 3.0;");
     r->version = two ? 2 : 3;
     QR_TRY(skip_blanks(r, &end));

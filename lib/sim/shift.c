@@ -51,7 +51,7 @@ static enum qr_code append_powers(struct qr_gate_list *to, const struct qr_gate 
         if (controlled)
             return qr_fail(
                 err, QR_UNIMPLEMENTED,
-                "parameter-shift: a controlled %s is no power of an involution; write it "
+                "parameter-shift: a controlled %s is not a power of an involution; write it "
                 "as such gates, or choose another gradient",
                 info->name);
         qr_powers_expand(&list, g);

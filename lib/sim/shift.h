@@ -19,8 +19,8 @@ struct qr_shift_workspace; /* of a workspace */
 /* Args:     circuit  the lowered one
  *           wanted   columns with derivatives, or NULL
  *           zero_gradient  per parameter
- * Errors:   UNIMPLEMENTED: a controlled gate is no power, or a strength of noise has a parameter;
- *           those of a compilation
+ * Errors:   UNIMPLEMENTED: a controlled gate is not a power, or a strength of noise has a
+ *           parameter; those of a compilation
  */
 QR_MUST_CHECK enum qr_code qr_shift_new(const struct qr_circuit *circuit, const uint8_t *wanted,
                                         const uint8_t *zero_gradient,

@@ -51,7 +51,7 @@ static enum qr_code read_result(struct qr_run_files *r, struct qr_provenance *re
         return err->code = QR_DATA_LOSS;
     r->result = root;
     if (qr_json_type(root) != QR_JSON_OBJECT)
-        return qr_fail(err, QR_DATA_LOSS, "result.json is no object");
+        return qr_fail(err, QR_DATA_LOSS, "%s/result.json is not a JSON object", r->url);
     r->has_result = true;
     copy_hex(root, "job_hash", 64, ret->job_hash);
     copy_hex(root, "data_hash", 64, ret->data_hash);

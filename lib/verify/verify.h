@@ -44,7 +44,7 @@ struct qr_verification {
     double seconds;
     struct qr_replay difference; /* of the first step that differs; differs: it is set */
 };
-/* Checks a run. What differs is no error: see the checks.
+/* Checks a run. What differs is not an error: see the checks.
  *
  * Args:     ret   freed with qr_verification_fini
  * Errors:   INVALID_ARGUMENT (a step that the run does not have, not a run); UNAVAILABLE (a file of

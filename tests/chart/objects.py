@@ -166,7 +166,7 @@ def encrypted(name, pod, known):
 def policy_of_failures(name, spec):
     ignore, fail = spec["podFailurePolicy"]["rules"]
     disrupted = [{"type": "DisruptionTarget", "status": "True"}]
-    require(name + ": a disruption is no failure", ignore == {"action": "Ignore", "onPodConditions": disrupted})
+    require(name + ": a disruption is not a failure", ignore == {"action": "Ignore", "onPodConditions": disrupted})
     codes = fail["onExitCodes"]
     require(name + ": exit codes 1-127 fail the Job", fail["action"] == "FailJob" and codes["operator"] == "In" and codes["values"] == list(range(1, 128)))
     require(name + ": exit codes of the pod's own container", codes["containerName"] in [c["name"] for c in spec["template"]["spec"]["containers"]])

@@ -114,7 +114,7 @@ static enum qr_code on_finish(void *ctx, const struct qr_group_view *view,
         qr_group_done(x->group, wrote == QR_OK ? NULL : err, 1900 * QR_SECOND, &done_err);
     x->end_sent = done != QR_ABORTED;
     if (wrote != QR_OK) return wrote;
-    /* The results are written: a missing goodbye is no error. */
+    /* The results are written: a missing goodbye is not an error. */
     if (done != QR_OK && done != QR_ABORTED && view->rank == 0) return QR_OK;
     if (done != QR_OK) *err = done_err;
     return done;

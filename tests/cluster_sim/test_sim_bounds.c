@@ -202,7 +202,7 @@ static void test_large_ring(void) {
     }
     row("another loss of 24 is named after", named_ns, 1.5);
 }
-/* Training needs no data between two members that are no neighbours: the generation stays. */
+/* Training needs no data between two members that are not neighbours: the generation stays. */
 static void test_unused_streams(void) {
     unsigned changes = 0;
     for (uint64_t seed = 1; seed <= n_runs / 4 + 1; seed++) {
@@ -215,9 +215,10 @@ static void test_unused_streams(void) {
         changes += c->n_joins - joins;
         finish(c);
     }
-    printf("ROW 9: no data between two of 24 that are no neighbours, 10 s: generations changed: %u "
-           "(bound 0)\n",
-           changes);
+    printf(
+        "ROW 9: no data between two of 24 that are not neighbours, 10 s: generations changed: %u "
+        "(bound 0)\n",
+        changes);
     CHECK(changes == 0);
 }
 /* A worker stopped for 0.2 s remains a member; after a longer time it rejoins. */

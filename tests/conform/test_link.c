@@ -366,7 +366,7 @@ static void test_names(const struct link_form *form) {
     }
 }
 
-/* An unknown name is no error: it may be registered later. */
+/* An unknown name is not an error: it may be registered later. */
 static void test_unknown_name(const struct link_form *form) {
     struct bench b;
     open_bench(&b, form, 1);

@@ -122,8 +122,8 @@ static const struct verb verbs[] = {
 static bool too_long_here(const struct verb *v) {
     return !bench && v->bytes == ABOVE && v->op != CREATE;
 }
-/* An object stored in one request is recognised after the next request's 412, which is no success
- * with a body. */
+/* An object stored in one request is recognised after the next request's 412, which is not a
+ * success with a body. */
 static int replies_of(const struct verb *v) {
     return strcmp(v->method, TO) == 0 && v->bytes != ABOVE ? 1 : 2;
 }

@@ -10,7 +10,7 @@ stays. A fault:
   chunked  the file in chunks                     bare      neither length nor chunks
   weak     a weak ETag, and no ranges             packed    Content-Encoding: gzip
   whole    200 where a piece was asked for        other     206 with another piece
-  garbage  bytes that are no HTTP                 line      a header of 1 MB
+  garbage  bytes that are not HTTP                 line      a header of 1 MB
   headers  headers without an end                 trailers  so after the body
   interim  100 Continue without an end
   unsaid   206 without Content-Range              changed   another file from now on

@@ -34,7 +34,7 @@ if [ -n "$py_exe" ]; then
     sed 's/replicas: 2$/replicas: two/' deploy/jobs/tfjob.yaml >"$work/typo.yaml"
     if [ -n "$kubeconform" ]; then
         strict "$work/typo.yaml" >"$work/output" 2>&1; rc=$?
-        check "a replica count that is no number is rejected: $(cat "$work/output")" test $rc = 1
+        check "a replica count that is not a number is rejected: $(cat "$work/output")" test $rc = 1
     fi
     for f in $rendered; do
         silent "deploy/jobs/$f.yaml follows the rules of tests/chart/objects.py" objects safe "deploy/jobs/$f.yaml"

@@ -56,7 +56,7 @@ rejects "--to is missing; choose one of qasm3"
 rejects "unknown format 'qasm'; choose one of qasm3" --to qasm
 rejects "qasm2 has no symbols, and the circuit has parameters (qconv0); give weights" --to qasm2
 rejects "has no read-outs" --to tfq --readouts
-rejects "--layer: model[1] is no quantum layer" --to qasm3 --layer 1
+rejects "--layer: model[1] is not a quantum layer" --to qasm3 --layer 1
 rejects "--copy: '1' is not a number from 0 to 0" --to qasm3 --copy 1
 rejects "--inputs has 2 numbers, but the circuit has 8 inputs" --to qasm3 --inputs 1,2
 rejects "--inputs: 'a' is not a number" --to qasm3 --inputs 1,a

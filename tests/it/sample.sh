@@ -75,7 +75,7 @@ wrong() { # exit code, words, arguments
     check "exit code of $3 $4" test $? = "$1"
     check "$3 $4: $(tail -n 1 "$work/wrong")" holds "$work/wrong" "$2"
 }
-wrong 2 "'0' is no number from 1" --shots 0
+wrong 2 "'0' is not a number from 1" --shots 0
 wrong 2 'neither csv nor json' --format xml
 wrong 2 'not a position in the training set' --samples 100000
 end

@@ -37,7 +37,7 @@ weights_of() { (cd "$1/trials" && sha256sum ./*/weights.h5 ./*/weights.safetenso
 as() {
     for f in sweep.csv sweep.json best/weights.h5 best/weights.safetensors best/job.json; do check "$3: $f" cmp "$1/$f" "$2/$f"; done
     check "$3: each trial's weights and steps" test "$(weights_of "$1")" = "$(weights_of "$2")"
-    # Temporary files of a killed process are no claims.
+    # Temporary files of a killed process are not claims.
     check "$3: no claim remains" test -z "$(ls "$1/sweep/claims" | grep -v '[.]tmp-')"
 }
 # background DIR LOG FLAGS...: starts a sweep in a new session; r is its process

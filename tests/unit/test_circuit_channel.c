@@ -274,7 +274,7 @@ static void noise(void) {
     static const struct {
         const char *noise, *says;
     } rows[] = {
-        {"{\"after\": {\"U3\": {\"channel\": \"Reset\"}}}", "'U3' is no native gate"},
+        {"{\"after\": {\"U3\": {\"channel\": \"Reset\"}}}", "'U3' is not a native gate"},
         {"{\"after\": {\"*\": {\"channel\": \"Dephase\", \"p\": 0.1}}}", "but H is on 1"},
         {"{\"after\": {\"*\": {\"channel\": \"Depolarize\", \"qubits\": 3, \"p\": 0.1}}}",
          "circuit.noise.after.*.qubits"},

@@ -268,8 +268,8 @@ static const struct {
     const char *text, *words;
     enum qr_code code;
 } rejected_rows[] = {
-    {"{}", "'' is no circuit of Cirq; write it with cirq.to_json(circuit)", QR_INVALID_ARGUMENT},
-    {"[]", "[0]: '' is no circuit", QR_INVALID_ARGUMENT},
+    {"{}", "'' is not a circuit of Cirq; write it with cirq.to_json(circuit)", QR_INVALID_ARGUMENT},
+    {"[]", "[0]: '' is not a circuit", QR_INVALID_ARGUMENT},
     {"{\"cirq_type\": \"Circuit\"}", "moments", QR_INVALID_ARGUMENT},
     {CIRCUIT(""), "the circuit has no qubits", QR_INVALID_ARGUMENT},
     {"{\"cirq_type\": \"Circuit\", ", "the circuit", QR_INVALID_ARGUMENT},
@@ -324,7 +324,7 @@ static const struct {
     {ONE(POWER("{\"cirq_type\": \"sympy.Rational\", \"p\": 1, \"q\": 0}"), Q0), "division by zero",
      QR_INVALID_ARGUMENT},
     {ONE(POWER("1"), "{\"cirq_type\": \"LineQid\", \"x\": 0, \"dimension\": 3}"),
-     "qubits[0]: 'LineQid' is no GridQubit, LineQubit or NamedQubit", QR_UNIMPLEMENTED},
+     "qubits[0]: 'LineQid' is not a GridQubit, LineQubit or NamedQubit", QR_UNIMPLEMENTED},
     {ONE("\"MatrixGate\", \"matrix\": [[1, 0], [0, 0.5]]", Q0), "is unitary only within",
      QR_INVALID_ARGUMENT},
     {ONE("\"MatrixGate\", \"matrix\": [[1, 0]]", Q0), "must be 2x2", QR_INVALID_ARGUMENT},
@@ -339,8 +339,8 @@ static const struct {
     {ONE("\"ResetChannel\", \"dimension\": 3", Q0), "gate.dimension", QR_INVALID_ARGUMENT},
     {CIRCUIT(MOMENT("{\"cirq_type\": \"ClassicallyControlledOperation\"}")),
      "depends on a measurement, which is read from OpenQASM 3 only", QR_UNIMPLEMENTED},
-    {"[" CIRCUIT(MOMENT(H0)) ", " CIRCUIT("") "]", "[1]: 'Circuit' is no PauliString or PauliSum",
-     QR_UNIMPLEMENTED},
+    {"[" CIRCUIT(MOMENT(H0)) ", " CIRCUIT("") "]",
+     "[1]: 'Circuit' is not a PauliString or PauliSum", QR_UNIMPLEMENTED},
     {"[" CIRCUIT(MOMENT(H0)) ", {\"cirq_type\": \"PauliSum\", \"items\": []}]", "read-out 0",
      QR_INVALID_ARGUMENT},
     {"[" CIRCUIT(MOMENT(H0)) ", {\"cirq_type\": \"PauliSum\", \"items\": [[[], "
@@ -496,7 +496,7 @@ static void nested(void) {
     g = p.circuit->gates;
     CHECK(g->args[0].kind == QR_ARG_PARAMETER && g->args[0].scale == 2, "%g", g->args[0].scale);
     qr_program_fini(&p);
-    /* A symbol that is only in a global phase is no parameter of the circuit. */
+    /* A symbol that is only in a global phase is not a parameter of the circuit. */
     static const char phase[] = CIRCUIT(MOMENT(
         "{\"cirq_type\": \"PauliStringPhasor\", \"pauli_string\": {\"qubit_pauli_map\": [], "
         "\"coefficient\": 1}, \"exponent_neg\": 0, \"exponent_pos\": " SYMBOL("a") "}, " H0));

@@ -188,7 +188,7 @@ static void malformed_npz(void) {
     refused(&opt, QR_DATA_LOSS, "second.bin: x has 3 columns, but the model takes 2");
 }
 
-/* With no_labels there are no labels, and a y is no input; weights are kept. */
+/* With no_labels there are no labels, and a y is not an input; weights are kept. */
 static void unlabelled(void) {
     static const char *const texts[] = {"a,b,w\n1,2,5\n3,4,6\n", "a,y,b,w\n1,9,2,5\n3,9,4,6\n"};
     struct qr_data_options opt = options(QR_DATA_CSV, 2, 3);

@@ -103,7 +103,7 @@ static const struct row rows[] = {
      "{\"model\":[" H("[[\"Z0\",1]]") "]," NONE "}",
      QR_INVALID_ARGUMENT,
      {"train.loss: mse compares outputs with labels", "\"expectation\""}},
-    {"a Hamiltonian's file in a job that is no file",
+    {"a Hamiltonian's file in a job that is not a file",
      "{\"model\":[" H("\"h2.txt\"") "]," NONE ",\"train\":{\"loss\":\"expectation\"}}",
      QR_INVALID_ARGUMENT,
      {"model[0].readouts[0].hamiltonian: files are read only for a job that is itself a file"}},

@@ -367,7 +367,7 @@ static void test_timeouts(void) {
     CHECK(!a->begun && !b->begun);
     pass(2 * QR_SECOND);
     CHECK(a->begun && b->begun && a->gen.begin.n_members == 2);
-    /* Worker 2 reaches only worker 1 and so is no member. When the run ends, it exits before its
+    /* Worker 2 reaches only worker 1 and so is not a member. When the run ends, it exits before its
      * own timeout. */
     struct box *c = box(2, 2, 4, 3, fields_64);
     wire_up(c, b);

@@ -1,5 +1,5 @@
-/* Membership and data streams: a peer whose stream passes no data is no member, but a newcomer does
- * not form a second ring beside it. */
+/* Membership and data streams: a peer whose stream passes no data is not a member, but a newcomer
+ * does not form a second ring beside it. */
 #include "tests/support/boxes.h"
 
 static struct box *new_box(size_t slot, uint32_t index) {

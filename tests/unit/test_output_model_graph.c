@@ -107,7 +107,7 @@ static void check_whole(size_t n_nodes) {
     "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"" loss       \
     "\",\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.5}}}"
 
-/* Two filters, and a layer with the name of a node that is no layer. */
+/* Two filters, and a layer with the name of a node that is not a layer. */
 static void test_qcnn(void) {
     read_graph(
         "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,"

@@ -273,7 +273,7 @@ static void test_trivial_readouts(void) {
 }
 
 /* Gates with small factors and large parameters, and gates with small numbers: an entry of the
- * fused gate that is a product of four small sines is no structural zero. */
+ * fused gate that is a product of four small sines is not a structural zero. */
 static void test_small_factors(void) {
     static const char *const obs[] = {"Z0", "Y1"};
     static const enum qr_gate_kind kinds[] = {QR_GATE_XX, QR_GATE_Z, QR_GATE_Z, QR_GATE_XX};

@@ -28,7 +28,7 @@ static cJSON *read_json(const char *path) {
     cJSON *j = cJSON_Parse(text);
     free(text);
     if (!j) {
-        CHECK(false, "%s is no JSON", path);
+        CHECK(false, "%s is not JSON", path);
         exit(t_end());
     }
     return j;

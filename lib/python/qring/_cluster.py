@@ -36,7 +36,7 @@ _LOG_BYTES = 64 << 20
 
 _end: contextvars.ContextVar[float | None] = contextvars.ContextVar("end", default=None)
 
-# What the client and this package raise for a reply that is no such object.
+# What the client and this package raise for a reply that is not such an object.
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 # Kinds by the API class of the client, and the word in its methods.
@@ -380,7 +380,7 @@ class Cluster:
         self._call(what, api, f"patch_namespaced_{word}", name, namespace, body)
 
     def delete(self, namespace: str, kind: str, name: str, uid: str | None = None) -> None:
-        """Delete an object, with this UID if one is given; one that is gone is no error."""
+        """Delete an object, with this UID if one is given; one that is gone is not an error."""
         api, word = _KINDS[kind]
         what = f"delete {kind} {name} in namespace {namespace}"
         # The default of a Job orphans its pods.

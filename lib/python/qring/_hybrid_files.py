@@ -46,7 +46,7 @@ def enter(folders: Folders) -> None:
 def _folders(what: str) -> Folders:
     if _current is None:
         raise QringError(
-            f"cannot {what}: this process is no hybrid job; call it in a function with "
+            f"cannot {what}: this process is not a hybrid job; call it in a function with "
             "@qring.hybrid_job",
             Code.FAILED_PRECONDITION,
         )

@@ -1,7 +1,7 @@
 """Hybrid jobs on this machine: a process of their own. Start at :class:`Local`.
 
-``python -m qring._hybrid_local FOLDER`` supervises the runner. It is no child of the caller, so a
-notebook may end before the job, and no zombie remains. Supervisor and runner hold a lock on the
+``python -m qring._hybrid_local FOLDER`` supervises the runner. It is not a child of the caller, so
+a notebook may end before the job, and no zombie remains. Supervisor and runner hold a lock on the
 file ``lock``; a job without outcome whose lock is free has been killed.
 """
 

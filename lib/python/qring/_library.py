@@ -162,7 +162,7 @@ def utf8(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         raise ValueError(
-            f"cannot use {text[:80]!r}: it has half of a surrogate pair, which is no character; "
+            f"cannot use {text[:80]!r}: it has half of a surrogate pair, which is not a character; "
             "remove it"
         ) from None
 

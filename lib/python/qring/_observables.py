@@ -22,7 +22,8 @@ def _qiskit_terms(operator: Any) -> Iterator[Term]:
             found = SparsePauliOp(operator)
     except QiskitError as error:
         raise TypeError(
-            f"cannot measure {operator!r}: it is no sum of Paulis ({error}); give a SparsePauliOp"
+            f"cannot measure {operator!r}: it is not a sum of Paulis ({error}); "
+            "give a SparsePauliOp"
         ) from None
     for letters, qubits, coefficient in found.to_sparse_list():
         yield list(zip(qubits, letters)), coefficient
@@ -35,7 +36,9 @@ def _openfermion_terms(operator: Any) -> Iterator[Term]:
 def _pennylane_terms(operator: Any) -> Iterator[Term]:
     sentence = getattr(operator, "pauli_rep", None)
     if sentence is None:
-        raise TypeError(f"cannot measure {operator!r}: it is no sum of Paulis; give its pauli_rep")
+        raise TypeError(
+            f"cannot measure {operator!r}: it is not a sum of Paulis; give its pauli_rep"
+        )
     for word, coefficient in sentence.items():
         yield word.items(), coefficient
 
@@ -47,7 +50,8 @@ def _cirq_terms(operator: Any) -> Iterator[Term]:
         terms = cirq.PauliSum.wrap(operator)
     except TypeError:
         raise TypeError(
-            f"cannot measure {operator!r}: it is no sum of Paulis on qubits; give a cirq.PauliSum"
+            f"cannot measure {operator!r}: it is not a sum of Paulis on qubits; "
+            "give a cirq.PauliSum"
         ) from None
     for term in terms:
         yield [(q, str(pauli)) for q, pauli in term.items()], term.coefficient

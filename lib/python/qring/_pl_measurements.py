@@ -5,7 +5,7 @@ Use
     with which their expectation values give the result. A plan merges the words of all
     measurements of a tape and computes each word once.
 
-Coefficients are no part of a compiled circuit, so a Hamiltonian whose coefficients change, or are
+Coefficients are not part of a compiled circuit, so a Hamiltonian whose coefficients change, or are
 differentiated, needs no new plan.
 """
 
@@ -120,7 +120,7 @@ def sentence_of(obs: Any) -> PauliSentence:
             sentence = sentence + float(qml.math.toarray(coefficient)) * sentence_of(term)
         return sentence
     if isinstance(obs, qml.SparseHamiltonian) or not obs.has_matrix:
-        raise UnsupportedObservable(f"{obs.name} is no sum of Pauli words")
+        raise UnsupportedObservable(f"{obs.name} is not a sum of Pauli words")
     return _matrix_sentence(obs.matrix(), obs.wires)
 
 

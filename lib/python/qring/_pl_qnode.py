@@ -345,7 +345,7 @@ def from_qnode(
     (5, 1)
     """
     if not isinstance(qnode, qml.QNode):
-        raise TypeError(f"cannot turn {qnode!r} into a function: it is no QNode")
+        raise TypeError(f"cannot turn {qnode!r} into a function: it is not a QNode")
     if inputs is None:
         inputs = ("inputs",) if "inputs" in inspect.signature(qnode.func).parameters else ()
     elif isinstance(inputs, str):

@@ -79,7 +79,7 @@ def find() -> str:
     given = os.environ.get("QRING")
     path = shutil.which(given or "qring")
     if path is None:
-        reason = f"QRING is {given!r}, which is no program" if given else "it is not on PATH"
+        reason = f"QRING is {given!r}, which is not a program" if given else "it is not on PATH"
         raise QringError(
             f"cannot start the program qring: {reason}; build it from the source (make, then "
             "make install), or set QRING to its path, such as build/bin/qring",
@@ -143,7 +143,7 @@ def start(
     on_tick : callable, optional
         Called about ten times per second while the program runs.
     accept : sequence of int
-        Exit codes that are no error.
+        Exit codes that are not errors.
 
     Returns
     -------

@@ -48,7 +48,7 @@ def _complex(matrix: Any) -> Matrix:
 
 
 def _paulis(instruction: dict[str, Any]) -> list[tuple[int, str]] | None:
-    """Return the qubits' letters; None: the instruction is no product of Paulis."""
+    """Return the qubits' letters; None: the instruction is not a product of Paulis."""
     name, qubits = instruction["name"], instruction["qubits"]
     if name == "pauli":
         return list(zip(qubits, reversed(instruction["params"][0])))
@@ -167,8 +167,8 @@ def _add_error(
     for gate in error["operations"]:
         if gate not in _GATES:
             raise ValueError(
-                f"cannot read the error of {gate}: it is no native gate of qring; give errors of "
-                f"{', '.join(_GATES)}"
+                f"cannot read the error of {gate}: it is not a native gate of qring; give errors "
+                f"of {', '.join(_GATES)}"
             )
         if "gate_qubits" in error:
             raise ValueError(

@@ -74,7 +74,7 @@ def read(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
             )
     except _MALFORMED as error:
         raise QringError(
-            f"cannot read the weights {path}: {error}; it is no safetensors file",
+            f"cannot read the weights {path}: {error}; it is not a safetensors file",
             Code.DATA_LOSS,
         ) from None
     return tensors, metadata

@@ -44,7 +44,9 @@ def _angle_json(value: Angle, what: str) -> object:
         return value.to_json()
     if isinstance(value, str):
         if not value.strip() or "\0" in value:
-            raise ValueError(f"cannot use {value!r} as {what}: it is no expression; give a name")
+            raise ValueError(
+                f"cannot use {value!r} as {what}: it is not an expression; give a name"
+            )
         return value
     return real(value, what)
 
@@ -73,7 +75,7 @@ class Circuit(GateMethods):
             None if columns is None else _integer(columns, "a number of columns", 0, 1 << 20)
         )
         self._items = []
-        self._whole: Item | None = None  # a circuit that is no list of gates
+        self._whole: Item | None = None  # a circuit that is not a list of gates
         self._noise: Item = {}  # channels after gates, and read-out errors
         self._readouts: tuple[str, ...] = ()
         self._qubit_numbers: dict[Any, int] | None = None  # of from_cirq
@@ -389,8 +391,8 @@ class Circuit(GateMethods):
         Parameters
         ----------
         exponent : float
-            An integer repeats the circuit, a negative one its inverse, 0 is no gate. A fraction is
-            known of one gate with an exponent or an angle.
+            An integer repeats the circuit, a negative one its inverse, 0 is the empty circuit.
+            A fraction is known of one gate with an exponent or an angle.
         """
         self._require_list("raise the circuit to a power")
         number = real(exponent, "an exponent")
@@ -496,7 +498,7 @@ class Circuit(GateMethods):
             found: Any = json.loads(circuit) if isinstance(circuit, (str, bytes)) else circuit
             if not isinstance(found, dict):
                 raise TypeError(
-                    f"cannot read a circuit from {found!r}: it is no object; give a dict"
+                    f"cannot read a circuit from {found!r}: it is not an object; give a dict"
                 )
             found = _copied(found)
         except ValueError as error:
@@ -546,7 +548,7 @@ class Circuit(GateMethods):
         [{'gate': 'RY', 'qubits': [0], 'angle': 'w'}]
         """
         if not isinstance(text, str):
-            raise TypeError(f"cannot read {text!r} as OpenQASM: it is no text; give a str")
+            raise TypeError(f"cannot read {text!r} as OpenQASM: it is not text; give a str")
         return cls._read("qring_circuit_from_qasm", text, inputs)
 
     @classmethod

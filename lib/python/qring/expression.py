@@ -178,7 +178,7 @@ class Symbol(Expression):
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"cannot use {name!r} as a name: it is no text; give a str")
+            raise TypeError(f"cannot use {name!r} as a name: it is not text; give a str")
         if not 1 <= len(name.encode("utf-8", "replace")) <= _MAX_NAME_BYTES or "\0" in name:
             raise ValueError(
                 f"cannot use {name[:80]!r} as a name: it must have 1 to {_MAX_NAME_BYTES} bytes "
@@ -244,7 +244,7 @@ class Input(Symbol):
                 self.column = operator.index(name)
             except TypeError:
                 raise TypeError(
-                    f"cannot use {name!r} as an input: it is no column; give a name or a number"
+                    f"cannot use {name!r} as an input: it is not a column; give a name or a number"
                 ) from None
             if not 0 <= self.column < 1 << 20:
                 raise ValueError(

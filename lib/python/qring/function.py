@@ -121,8 +121,8 @@ def _check_observables(observables: Any, circuit: Any) -> tuple[str, ...]:
         given = (observables,) if one else tuple(observables)
     except TypeError:
         raise TypeError(
-            f"cannot measure {observables!r}: it is no observable; give a text such as 'X0 Z1', an "
-            "operator or a sequence of these"
+            f"cannot measure {observables!r}: it is not an observable; give a text such as "
+            "'X0 Z1', an operator or a sequence of these"
         ) from None
     texts = tuple(observable_text(o, numbers) if is_operator(o) else o for o in given)
     if not texts:
@@ -195,7 +195,9 @@ class _Handle:
         if isinstance(circuit, dict):
             circuit = Circuit.from_json(circuit)
         if not isinstance(circuit, Circuit):
-            raise TypeError(f"cannot compile {circuit!r}: it is no circuit; give a qring.Circuit")
+            raise TypeError(
+                f"cannot compile {circuit!r}: it is not a circuit; give a qring.Circuit"
+            )
         if isa not in _ISAS:
             raise ValueError(
                 f"cannot use isa {isa!r}: it is unknown; use one of {', '.join(_ISAS)}"
@@ -414,7 +416,7 @@ class _Handle:
         Parameters
         ----------
         address : int, optional
-            Of a result that is no struct qring_array, in place of ret.
+            Of a result that is not a struct qring_array, in place of ret.
         """
         with self._guard():
             handle = self._open()
@@ -542,7 +544,7 @@ class Function(_Handle):
     def _out(out: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         """Return the array to write to, with a batch axis."""
         if not isinstance(out, np.ndarray) or out.dtype not in _DTYPES:
-            raise TypeError("cannot write to out: it is no array of float32 or float64")
+            raise TypeError("cannot write to out: it is not an array of float32 or float64")
         if out.shape != shape:
             raise ValueError(f"cannot write to out of shape {out.shape}: give shape {shape}")
         if not out.flags.writeable or not out.flags.aligned:
@@ -787,7 +789,7 @@ class Sum:
 
     def _check(self, n: int) -> None:
         if not isinstance(self, Sum):
-            raise TypeError(f"cannot add to {self!r}: it is no qring.Sum; use function.sum()")
+            raise TypeError(f"cannot add to {self!r}: it is not a qring.Sum; use function.sum()")
         if self._n != n:
             raise ValueError(
                 f"cannot add {n} derivatives to a sum of {self._n}: use the function's sum()"

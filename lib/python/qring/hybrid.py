@@ -483,7 +483,7 @@ def _find(source: PathLike, options: HybridOptions | None) -> HybridJob[Any]:
     keys = {"context": options.context, "client": options.client}
     job = attach(source, options.namespace, **keys)
     if not isinstance(job, HybridJob):
-        raise ValueError(f"cannot copy checkpoints from {source}: it is no hybrid job")
+        raise ValueError(f"cannot copy checkpoints from {source}: it is not a hybrid job")
     return job
 
 

@@ -201,7 +201,7 @@ class Job:
         tokens = [match.groups() for match in _TOKEN.finditer(path)]
         spelled = "".join(f"[{index}]" if index else f".{key}" for key, index in tokens)
         if not tokens or spelled.lstrip(".") != path or tokens[0][1]:
-            raise fail("it is no path such as train.epochs or model[0].units")
+            raise fail("it is not a path such as train.epochs or model[0].units")
 
         def element(parent: Any, index: str) -> int:
             if not isinstance(parent, list):

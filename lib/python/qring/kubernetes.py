@@ -694,7 +694,7 @@ def attach(
     labels = handle._job().metadata.labels or {}
     if labels.get("app.kubernetes.io/name") != "qring":
         raise QringError(
-            f"cannot use Job {name} in namespace {handle.namespace}: it is no run of qring",
+            f"cannot use Job {name} in namespace {handle.namespace}: it is not a run of qring",
             Code.FAILED_PRECONDITION,
         )
     if labels.get("app.kubernetes.io/component") == _hybrid_cluster.COMPONENT:

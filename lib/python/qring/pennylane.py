@@ -63,7 +63,7 @@ def _nothing(results: Any) -> Any:
 
 
 def _variance_in_one_basis(mp: Any) -> Any:
-    """Return the variance of a sum as that of a matrix: it is no sum of those of the terms."""
+    """Return the variance of a sum as that of a matrix: it is not a sum of those of the terms."""
     if not isinstance(mp, VarianceMP) or mp.obs is None:
         return mp
     if not isinstance(mp.obs.simplify(), qml.ops.Sum):

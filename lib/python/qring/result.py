@@ -49,7 +49,7 @@ def read_json(
     except (ValueError, RecursionError) as error:
         raise QringError(f"cannot read {what} {path}: {error}", malformed) from None
     if not isinstance(value, dict):
-        raise QringError(f"cannot read {what} {path}: it is no JSON object", malformed)
+        raise QringError(f"cannot read {what} {path}: it is not a JSON object", malformed)
     return value
 
 
@@ -320,7 +320,7 @@ class Result:
         Raises
         ------
         QringError
-            The model is no classifier.
+            The model is not a classifier.
         """
         rows = self._rows(x)
         if rows and "class" not in rows[0]:

@@ -176,7 +176,7 @@ def verify(
     Raises
     ------
     QringError
-        The run cannot be read, or does not have the step; what differs is no error.
+        The run cannot be read, or does not have the step; what differs is not an error.
     """
     arguments = ["verify", os.fspath(run), "--json"]
     arguments += _steps_arguments(step, steps, sample, all)

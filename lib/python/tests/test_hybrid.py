@@ -609,7 +609,7 @@ def test_outside_a_job():
         lambda: qring.save_checkpoint(1),
         qring.load_checkpoint,
     ):
-        with pytest.raises(qring.QringError, match="this process is no hybrid job"):
+        with pytest.raises(qring.QringError, match="this process is not a hybrid job"):
             call()
 
 

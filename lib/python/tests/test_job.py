@@ -300,7 +300,7 @@ def _with_header(text):
 def test_malformed_weights_are_an_error(content, tmp_path):
     path = tmp_path / "w.safetensors"
     path.write_bytes(content)
-    with pytest.raises(qring.QringError, match="it is no safetensors file"):
+    with pytest.raises(qring.QringError, match="it is not a safetensors file"):
         _safetensors.read(path)
 
 
@@ -523,7 +523,7 @@ def test_a_job_name_that_is_a_path_writes_nothing(tmp_path):
 
 def test_a_missing_program_is_named(monkeypatch):
     monkeypatch.setenv("QRING", "/nowhere/qring")
-    with pytest.raises(qring.QringError, match=r"/nowhere/qring.*no program"):
+    with pytest.raises(qring.QringError, match=r"/nowhere/qring.*not a program"):
         qring.run(SMALL)
     monkeypatch.delenv("QRING")
     monkeypatch.setenv("PATH", "/nowhere")

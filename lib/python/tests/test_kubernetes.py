@@ -912,7 +912,7 @@ def test_attach_takes_runs_only(fake, client):
     submit(client)
     assert qring.attach("small", "ml", client=client).state() == "pending"
     fake.of("jobs")["metadata"]["labels"] = {}
-    with pytest.raises(qring.QringError, match="it is no run of qring"):
+    with pytest.raises(qring.QringError, match="it is not a run of qring"):
         qring.attach("small", "ml", client=client)
 
 

@@ -189,8 +189,8 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     "draw in text columns": (lambda: function().draw("a"), TypeError, ""),  # type: ignore
     # ---- observables ----
     "no observable": (lambda: qring.expval(model(), []), ValueError, "empty"),
-    "None as observables": (lambda: qring.expval(model(), None), TypeError, "it is no observable"),
-    "3 as observables": (lambda: qring.expval(model(), 3), TypeError, "it is no observable"),
+    "None as observables": (lambda: qring.expval(model(), None), TypeError, "not an observable"),
+    "3 as observables": (lambda: qring.expval(model(), 3), TypeError, "not an observable"),
     "empty observable": (lambda: qring.expval(model(), ""), QringError, ""),
     "bad observable": (lambda: qring.expval(model(), "Q0"), QringError, "Q0"),
     "observable of qubit 3": (lambda: qring.expval(model(), "Z3"), QringError, "Z3"),

@@ -674,7 +674,7 @@ def test_from_qnode_refuses(function):
 def test_from_qnode_refuses_unused():
     with pytest.raises(ValueError, match=r"no gate uses w\[1\]"):
         from_qnode(_qnode(lambda w: (qml.RX(w[0], 0), qml.expval(qml.Z(0)))[1]), np.zeros(2))
-    with pytest.raises(TypeError, match="no QNode"):
+    with pytest.raises(TypeError, match="not a QNode"):
         from_qnode(lambda: None)
 
 
@@ -691,7 +691,7 @@ def test_circuit_from_pennylane():
     for operator in (qml.Y(1), qml.Hamiltonian([1.0], [qml.Y(1)]), qml.Y(1).pauli_rep):
         assert abs(qring.expval(c, operator).forward([])[0] - circuit(0.7)) < 1e-12
     for operator in (qml.Hermitian(np.eye(2), 0), qml.FermiC(0)):
-        with pytest.raises(TypeError, match="no sum of Paulis"):
+        with pytest.raises(TypeError, match="not a sum of Paulis"):
             qring.expval(c, operator)
     for operator in (qml.Hamiltonian([], []), qml.pauli.PauliSentence({})):
         with pytest.raises(qring.QringError, match="the sum is zero"):

@@ -14,7 +14,7 @@ from pennylane.exceptions import DeviceError  # noqa: E402
 
 from qring.pennylane import QringDevice, from_qnode  # noqa: E402
 
-# Name -> how many strengths; the others have a constant that is no number.
+# Name -> how many strengths; the others have a constant that is not a number.
 CHANNELS = {
     "BitFlip": 1,
     "PhaseFlip": 1,

@@ -185,7 +185,7 @@ def test_shared_gates() -> None:
 @pytest.mark.parametrize(
     ("broken", "words"),
     [
-        ({"operations": ["u3"]}, "error of u3: it is no native gate"),
+        ({"operations": ["u3"]}, "error of u3: it is not a native gate"),
         ({"gate_qubits": [[0]]}, r"error of x on qubits \[\[0\]\]: noise after a gate is the same"),
         ({"type": "other"}, "type 'other'"),
         ({"instructions": [[{"name": "x", "qubits": [1]}]]}, "on more than 1 qubits"),

@@ -1,4 +1,4 @@
-"""qring.verify: an honest run, one that was changed, steps that differ, and what is no run."""
+"""qring.verify: an honest run, one that was changed, steps that differ, and what is not a run."""
 
 from __future__ import annotations
 

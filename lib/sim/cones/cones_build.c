@@ -120,7 +120,7 @@ static bool build_find_cones(struct plan_builder *b, const struct qr_observable 
         return build_reject(
             b->p,
             "up to %d qubits, circuits with gates that need expansion (several controls, "
-            "controls with data, or data in a gate that is no power) use a state vector",
+            "controls with data, or data in a gate that is not a power) use a state vector",
             CONE_EXPANDED_QUBITS - 1);
     if (b->n_gates > ALL_GATES)
         return build_reject(b->p, "the cones of all terms have more than %d gates", ALL_GATES);

@@ -21,7 +21,7 @@ struct draft {
     size_t number;  /* in order of the circuit */
     uint32_t batch; /* see fuser_set_batches() */
     bool plain;     /* no outer controls, condition or branch, so gates may be added */
-    bool branch;    /* a channel that is no list of Pauli errors */
+    bool branch;    /* a channel that is not a list of Pauli errors */
     uint32_t condition;
     uint64_t controls, control_values;
     struct gates ops;

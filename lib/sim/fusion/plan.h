@@ -91,9 +91,9 @@ struct qr_fused_gate {
     uint32_t batch;       /* of a PHASE: those of a batch are adjacent and commute */
     bool single;          /* a PHASE or ROTATION: acts on q[0] only */
     uint32_t first_noise; /* index of the first channel of its sites; or of a branch */
-    bool branch;          /* no gates (an empty shape): a channel that is no list of Pauli errors */
-    uint32_t condition;   /* 1 + index of the plan's conditions; 0: always acts */
-    bool classical;       /* sets bits or has a condition; such gates keep their order */
+    bool branch; /* no gates (an empty shape): a channel that is not a list of Pauli errors */
+    uint32_t condition; /* 1 + index of the plan's conditions; 0: always acts */
+    bool classical;     /* sets bits or has a condition; such gates keep their order */
     uint64_t controls, control_values; /* outside the frame; bit q: qubit q */
 };
 

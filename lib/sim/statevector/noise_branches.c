@@ -1,6 +1,6 @@
-/* sim/statevector/noise_branches.c — channels that are no list of Pauli errors act on the state: an
- * operator K is drawn with its probability, and the state becomes K phi / sqrt(probability). Start
- * reading at qr_branch_forward(). */
+/* sim/statevector/noise_branches.c — channels that are not lists of Pauli errors act on the state:
+ * an operator K is drawn with its probability, and the state becomes K phi / sqrt(probability).
+ * Start reading at qr_branch_forward(). */
 #include <math.h>
 #include <string.h>
 

@@ -245,7 +245,7 @@ static void statevector_bind(struct qr_sim_bound *b, struct qr_pool *pool) {
     if (b->plan->n_channels) qr_trajectories_bind(b);
 }
 
-/* Whether a channel is no list of Pauli errors. */
+/* Whether a channel is not a list of Pauli errors. */
 static bool branches_in(const struct qr_sim_plan *p, const struct qr_circuit *c) {
     for (size_t i = 0; i < c->n_gates && p->n_channels; i++) {
         const struct qr_gate *g = &c->gates[i];

@@ -132,7 +132,7 @@ static struct qr_tile_positions whole_tile(const struct qr_sweep *r) {
     return (struct qr_tile_positions){.n = (size_t)1 << r->v->tile_bits};
 }
 
-/* A step that is no chain's. */
+/* A step that is not a chain's. */
 static void forward_step(struct qr_sweep *r, const struct qr_plan_step *st, uint64_t base,
                          unsigned char *cells, struct qr_prefetch *prefetch,
                          struct qr_sweep_slot *slot) {

@@ -14,7 +14,7 @@ enum {
     ROW_NUMBERS = 2 * QR_PHASE_CELLS,
     MOST_ROWS = 1 << (QR_TILE_BITS - QR_PHASE_BITS),
     /* where the numbers of a one-qubit cross matrix lie among those of the frame; two more on the
-     * diagonal follow if the other qubit is no idle one */
+     * diagonal follow if the other qubit is not idle */
     CROSS_RE = 2,
     CROSS_IM = 3,
     CROSS_ZERO = 12,
