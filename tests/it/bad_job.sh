@@ -36,6 +36,7 @@ run 2 "train.loss is 'sparse_categorical_crossentropy'; write 'categorical_cross
 run 2 "train.metrics[0] is 'hinge_accuracy'; did you mean 'accuracy'?" "$(edit 's/"metrics": .*/"metrics": ["hinge_accuracy"],/' hinge)"
 run 2 "train.metrics[0] is 'f1'; use \"precision\" and \"recall\"" "$(edit 's/"metrics": .*/"metrics": ["f1"],/' f1)"
 run 2 'train.metrics must be an array, not the string "accuracy"; write ["accuracy"]' "$(edit 's/"metrics": .*/"metrics": "accuracy",/' one-metric)"
+run 2 'train.metrics must be an array, not 5; write [5]' "$(edit 's/"metrics": .*/"metrics": 5,/' metrics-5)"
 run 2 "train.loss is 'bce'; did you mean 'binary_crossentropy'?" "$(edit 's/"mse"/"bce"/' bce)"
 run 2 'train: unknown key '"'lr'"'; it is a key of the optimizer: {"name": "adam", "learning_rate": 0.01}' "$(edit 's/"epochs": 50/"lr": 0.1/' lr)"
 run 2 "the job: unknown key 'epochs'; it is a key of \"train\"; move it there" "$(edit 's/"seed": 1/"epochs": 1/' epochs)"

@@ -252,6 +252,9 @@ check "no line yet: the message" prints "chain        not proved   none: the run
 check "no line yet: no step" verified 7 "$copy" --all
 rm -rf "$copy"; cp -r "$on" "$copy"; : >"$copy/steps.jsonl"
 check "all lines deleted: detected" verified 6 "$copy"
+echo '[]' >"$copy/result.json"
+check "result.json is an array: an error" verified 4 "$copy"
+check "result.json is an array: the message" grep -qF "$copy/result.json is not a JSON object" "$work/err"
 
 # Many checkpoints: any step is verified quickly.
 check "a long run that keeps many checkpoints" run_to "$work/many.log" "$qring" run "$work/long.json" -n 2 --out "$work/many" --logdir= \

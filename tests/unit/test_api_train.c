@@ -471,7 +471,7 @@ static void bad_trainings(void) {
 }
 
 static void bad_weights(void) {
-    struct qring_job *job = job_of(in_file), *dense = job_of(DENSE);
+    struct qring_job *job = job_of(in_file), *dense = job_of(DENSE), *vqe = job_of(VQE);
     struct qring_weights *w = NULL, *other = NULL, *none = NULL;
     struct qring_error e;
     struct qring_result *r;
@@ -495,6 +495,16 @@ static void bad_weights(void) {
     CHECK(PREDICT(w, &x, 2, 5, &ret, 1) == QRING_INVALID_ARGUMENT && strstr(e.message, "5 columns"),
           "%d: %s", (int)e.code, e.message);
     CHECK(PREDICT(w, NULL, 0, INPUTS, &ret, 1) == QRING_OK); /* no samples */
+    struct qring_weights *angles = NULL;
+    CHECK(qring_weights_new(vqe, 0, &angles, &e) == QRING_OK, "%s", e.message);
+    for (size_t n = 1; n < 3; n++)
+        for (size_t inputs = 0; inputs < 2; inputs++) {
+            enum qring_code code = qring_predict(vqe, angles, &x, n, inputs, 1, &ret, 1, &e);
+            CHECK(n == 1 && inputs == 0 ? code == QRING_OK
+                                        : code == QRING_INVALID_ARGUMENT &&
+                                              strstr(e.message, "give 1 sample of 0 inputs"),
+                  "%zu samples of %zu inputs: %d, %s", n, inputs, (int)code, e.message);
+        }
     double huge[INPUTS] = {0, 0x1p41, 0};
     const struct qring_array big = {huge, QRING_FLOAT64, {sizeof huge, sizeof *huge}};
     CHECK(PREDICT(w, &big, 1, INPUTS, &ret, 1) == QRING_DATA_LOSS && strstr(e.message, "2^40"),
@@ -523,11 +533,13 @@ static void bad_weights(void) {
     free(text);
     qring_weights_free(w);
     qring_weights_free(other);
+    qring_weights_free(angles);
     qring_weights_free(NULL);
     qring_result_free(NULL);
     qring_job_free(NULL);
     qring_job_free(job);
     qring_job_free(dense);
+    qring_job_free(vqe);
 }
 
 /* ---- state of the process ---- */
