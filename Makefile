@@ -253,9 +253,10 @@ interop-gcs: $(progs) $(filter %/test_store_gcs_faults,$(tests))
 interop-profiler: $(progs)
 	$(Q)tests/interop/run_profiler
 
-## make interop-qasm  circuits from OpenQASM, and exported ones, with Qiskit, Aer, PennyLane, pytket and Cirq (900 MB from PyPI); N=: how many of each, PATHS=: .qasm files
-interop-qasm: $(shared)
+## make interop-qasm  Python tests with Qiskit, Aer and Cirq; circuits from OpenQASM, and exported ones, with these, PennyLane and pytket (900 MB from PyPI); N=: how many of each, PATHS=: .qasm files
+interop-qasm: $(shared) $(progs)
 	$(Q)tests/venv build/peers/qasm tests/python/qasm.txt 1400
+	$(Q)PYTHON=$(CURDIR)/build/peers/qasm/bin/python tests/python/run -rs tests/test_qiskit.py tests/test_cirq.py
 	$(Q)QRING_LIBRARY=$(B)/libqring.so.1 build/peers/qasm/bin/python tests/python/qasm --random $(or $(N),200) --exports $(or $(N),100) --dynamic $(or $(N),100) $(PATHS)
 
 ## make interop-cirq  circuits, gradients and models of Cirq and TensorFlow Quantum (4 GB from PyPI); N=: how many of each

@@ -18,7 +18,7 @@ WITHIN = 1e-12
 PROGRAM = os.environ.get("QRING", Path(__file__).parents[3] / "build/bin/qring")
 
 
-def _noisy() -> qring.Circuit:
+def noisy_circuit() -> qring.Circuit:
     c = qring.Circuit(2).ry("w0", 0).rx("x[0]", 1).cnot(0, 1)
     c.channel("AmplitudeDamping", [0, 1], gamma=0.1 * qring.Parameter("g"))
     c.rz("w1", 1).h(1)
@@ -64,7 +64,7 @@ def test_kraus_and_rules() -> None:
 
 
 def test_json_and_copies() -> None:
-    c = _noisy()
+    c = noisy_circuit()
     assert qring.Circuit.from_json(c.to_json()) == c == c.copy()
     assert c.to_json()["noise"]["readout"] == {"p": 0.02}
     assert "noise" not in c.copy().noise().to_json()
@@ -78,15 +78,15 @@ def test_json_and_copies() -> None:
 
 
 def test_methods_and_seeds() -> None:
-    exact = qring.expval(_noisy(), OBSERVABLES, method="exact")
-    density = qring.expval(_noisy(), OBSERVABLES, method="density")
+    exact = qring.expval(noisy_circuit(), OBSERVABLES, method="exact")
+    density = qring.expval(noisy_circuit(), OBSERVABLES, method="density")
     assert density.engine == "density"
     ones = np.ones((len(X), 3))
     for a, b in zip(exact.value_and_vjp(W, X, ones), density.value_and_vjp(W, X, ones)):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-11)
 
     def drawn(**options: Any) -> np.ndarray[Any, Any]:
-        f = qring.expval(_noisy(), OBSERVABLES, method="trajectories", **options)
+        f = qring.expval(noisy_circuit(), OBSERVABLES, method="trajectories", **options)
         assert f.engine == "statevector"
         assert (pickle.loads(pickle.dumps(f)).forward(W, X) == f.forward(W, X)).all()
         return f.forward(W, X)
@@ -105,7 +105,7 @@ def test_numbers_of_predict(tmp_path: Path) -> None:
 
     Its bit strings are the same.
     """
-    circuit = _noisy().to_json()
+    circuit = noisy_circuit().to_json()
     job = {
         "name": "noisy",
         "model": [
@@ -270,21 +270,6 @@ def test_probabilities() -> None:
         qring.fidelity(a, qring.Circuit(2).h(0))
 
 
-def test_torch() -> None:
-    """A layer passes the options on, and keeps them in a copy."""
-    options = {"method": "trajectories", "trajectories": 8, "seed": 5}
-    want = qring.expval(_noisy(), "Z0", **options).forward(W, X)
-    torch = pytest.importorskip("torch")
-    from qring.torch import Layer
-
-    layer = Layer(_noisy(), "Z0", dtype="float64", **options).double()
-    with torch.no_grad():
-        layer.weight[:] = torch.tensor(W)
-        x = torch.tensor(X)
-        assert (layer(x).numpy() == want).all()
-        assert (pickle.loads(pickle.dumps(layer))(x).numpy() == want).all()
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -298,12 +283,12 @@ def test_torch() -> None:
 )
 def test_options(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        qring.expval(_noisy(), "Z0", **options)
+        qring.expval(noisy_circuit(), "Z0", **options)
 
 
 def test_misuse() -> None:
     with pytest.raises(TypeError, match="give an integer"):
-        qring.expval(_noisy(), "Z0", seed=0.5)
+        qring.expval(noisy_circuit(), "Z0", seed=0.5)
     with pytest.raises(TypeError, match="as a channel"):
         qring.Circuit(1).noise(after={"*": 0.1})
     with pytest.raises(TypeError, match="as noise"):
@@ -311,7 +296,7 @@ def test_misuse() -> None:
     with pytest.raises(TypeError, match="give a str"):
         qring.Circuit(1).channel(1, 0)
     with pytest.raises(qring.QringError, match="mixed"):
-        qring.state(_noisy(), W, X)
+        qring.state(noisy_circuit(), W, X)
     for bad in ({"p": "x[0]"}, {"p": 1.5}, {}):
         with pytest.raises(qring.QringError):
             qring.expval(qring.Circuit(1).channel("BitFlip", 0, **bad), "Z0")

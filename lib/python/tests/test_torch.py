@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from framework_model import OBSERVABLES, SHOTS, circuit, close, data, differences
+from test_noise import W, X, noisy_circuit
 
 import qring
 
@@ -356,3 +357,15 @@ def test_compiles_a_model_of_several_layers() -> None:
     for n in (5, 9, 7):  # the batch becomes a symbol
         x = torch.rand(n, 3)
         assert torch.allclose(program(x), model(x), rtol=0, atol=1e-6)
+
+
+def test_noise_options() -> None:
+    """A layer passes the options on, and keeps them in a copy."""
+    options = {"method": "trajectories", "trajectories": 8, "seed": 5}
+    want = qring.expval(noisy_circuit(), "Z0", **options).forward(W, X)
+    layer = qring.torch.Layer(noisy_circuit(), "Z0", dtype="float64", **options).double()
+    with torch.no_grad():
+        layer.weight[:] = torch.tensor(W)
+        x = torch.tensor(X)
+        assert (layer(x).numpy() == want).all()
+        assert (pickle.loads(pickle.dumps(layer))(x).numpy() == want).all()
