@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/parse.h"
 #include "cmd/qring/command.h"
 #include "job/canonical.h"
@@ -140,6 +141,7 @@ static bool stdout_is_closed(void) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     struct qr_err err;
+    qr_standard_streams_occupy();
     if (qr_watchdog_install(&err) != QR_OK) return qr_exit_report(err.code, &err);
     if (!name) {
         print_help(stderr);

@@ -29,6 +29,15 @@ enum qr_code qr_open_files_raise(struct qr_err *err) {
     return QR_OK;
 }
 
+void qr_standard_streams_occupy(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+        /* The lowest free number is fd, because those below are open. */
+        int got = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+        if (got > STDERR_FILENO) close(got);
+    }
+}
+
 char *qr_path_join(const char *dir, const char *name) {
     size_t n = strlen(dir);
     const char *slash = n == 0 || dir[n - 1] == '/' ? "" : "/";
@@ -36,6 +45,12 @@ char *qr_path_join(const char *dir, const char *name) {
 }
 
 bool qr_file_exists(const char *path) { return access(path, F_OK) == 0; }
+
+bool qr_file_same(const char *a, const char *b) {
+    struct stat at_a, at_b;
+    return stat(a, &at_a) == 0 && stat(b, &at_b) == 0 && at_a.st_dev == at_b.st_dev &&
+           at_a.st_ino == at_b.st_ino;
+}
 
 /* NULL for a regular file. */
 static const char *file_irregular_kind(const struct stat *st) {

@@ -18,6 +18,10 @@
  * Errors:   UNAVAILABLE: the hard limit is below 64 (the message has both numbers)
  */
 QR_MUST_CHECK enum qr_code qr_open_files_raise(struct qr_err *err);
+/* Occupies closed standard streams, so that no file or connection gets their numbers and log lines
+ * are written into it. Reading and writing them fails as before (EBADF). Before any other file is
+ * opened. */
+void qr_standard_streams_occupy(void);
 /* Opens a regular file, and nothing else. Never blocks on a FIFO.
  *
  * Args:     flags   of open(2). With O_NOFOLLOW (for files that qring writes) symbolic links and
@@ -65,6 +69,8 @@ QR_MUST_CHECK enum qr_code qr_dir_make(const char *path, struct qr_err *err);
 /* Creates a directory and checks that a file can be created, written and deleted in it. */
 QR_MUST_CHECK enum qr_code qr_dir_writable(const char *path, struct qr_err *err);
 bool qr_file_exists(const char *path);
+/* Whether both paths lead to one file that exists. */
+bool qr_file_same(const char *a, const char *b);
 /* Call before deleting files below a directory of qring. INVALID_ARGUMENT when the directory is a
  * symbolic link, since the files in its target may belong to another program. A missing directory
  * is OK. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/counter.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "data/batch.h"
 #include "monitor/last_error.h"
@@ -561,6 +562,7 @@ static __attribute__((noinline)) int worker_work(int argc, char *const *argv,
 
 int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     struct qr_err err = {0};
+    qr_standard_streams_occupy();
     enum qr_code code = qr_watchdog_install(&err); /* before any deep use of the stack */
     return worker_work(argc, argv, environment, code, &err);
 }
