@@ -281,6 +281,17 @@ static void print_plan(const struct run_command *r, const struct qr_workload *lo
     qr_buf_free(&text);
 }
 
+/* The job.json that a run writes has the values of --set and no sweep: it replaces that of an
+ * earlier run only. */
+static enum qr_code check_job_file(const struct run_command *r, struct qr_err *err) {
+    const char *given = r->settings.job ? qr_url_local_path(r->settings.job) : NULL;
+    qr_auto(qr_free_p) char *path = qr_path_join(r->out, "job.json"),
+                            *steps = qr_path_join(r->out, "steps.jsonl");
+    if (!given || !qr_file_same(given, path) || qr_file_exists(steps)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "cannot write %s: the job is read from this file; choose another --out", path);
+}
+
 /* Reports all errors of job, data and outputs once, before anything is written. */
 static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     const struct qr_settings *s = &r->settings;
@@ -298,6 +309,8 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     warn_of_job(r, &load.data);
     QR_TRY(qr_workload_check_training(&load, err));
     QR_TRY(check_memory_of_workers(r, &load, err));
+    QR_TRY(check_job_file(r, err));
+    QR_TRY(qr_outputs_check_inputs(&outputs, r->job, err));
     QR_TRY(qr_outputs_check(&outputs, err));
     QR_TRY(qr_outputs_lock(&outputs, r->job->name, NULL, err));
     r->lock = QR_MOVE(outputs.lock);

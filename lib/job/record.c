@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "data/named_files.h"
@@ -119,6 +120,37 @@ void qr_job_record(const struct qr_job *job, uint64_t epochs, struct qr_buf *ret
 }
 void qr_job_record_sweep(const struct qr_job *job, struct qr_buf *ret) {
     write_record(job, job->train.epochs, true, ret);
+}
+
+/* ---- files ---- */
+
+/* Whether a text of the value names the file. Unless named, only values of "url" and "hamiltonian"
+ * are names of files. */
+static bool names_file(const struct qr_job *job, const struct qr_json *v, bool named,
+                       const char *path) {
+    const char *text = v ? qr_json_text(v, NULL) : NULL;
+    if (text && named) {
+        qr_auto(qr_free_p) char *found = qr_named_file_find(text, job->data.folder);
+        const char *local = found ? qr_url_local_path(found) : NULL;
+        return local && qr_file_same(local, path);
+    }
+    if (!v || (qr_json_type(v) != QR_JSON_ARRAY && qr_json_type(v) != QR_JSON_OBJECT)) return false;
+    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
+        const char *key = qr_json_type(v) == QR_JSON_OBJECT ? qr_json_key(m) : "";
+        if (names_file(job, m, named || !strcmp(key, "url") || !strcmp(key, "hamiltonian"), path))
+            return true;
+    }
+    return false;
+}
+
+bool qr_job_names_file(const struct qr_job *job, const char *path) {
+    const struct qr_json *data = qr_json_get(job->tree, "data"),
+                         *train = qr_json_get(job->tree, "train");
+    return names_file(job, data ? qr_json_get(data, "url") : NULL, true, path) ||
+           names_file(job, data ? qr_json_get(data, "validation_url") : NULL, true, path) ||
+           names_file(job, data ? qr_json_get(data, "channels") : NULL, true, path) ||
+           names_file(job, train ? qr_json_get(train, "initial_weights") : NULL, true, path) ||
+           names_file(job, qr_json_get(job->tree, "model"), false, path);
 }
 
 /* ---- differences ---- */

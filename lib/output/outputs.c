@@ -1,5 +1,6 @@
 /* output/outputs.c — checks, writes and reports the files of a run. Start reading at
  * qr_outputs_observer() and qr_outputs_write(). */
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "job/record.h"
 #include "output/job_file.h"
 #include "output/model_graph.h"
 #include "output/outputs_impl.h"
@@ -207,6 +209,34 @@ enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     QR_TRY(qr_outputs_check_weights(o, err));
     QR_TRY(qr_outputs_check_checkpoints(o, err));
     return qr_outputs_check_logdir(o, err);
+}
+
+/* Refuses if the job names the file. */
+static enum qr_code check_not_named(const struct qr_job *job, const char *path,
+                                    struct qr_err *err) {
+    if (!path || !qr_job_names_file(job, path)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "cannot write %s: the job reads this file, and the run replaces or deletes it; "
+                   "choose another --out, --weights or --checkpoints, or copy the file",
+                   path);
+}
+
+enum qr_code qr_outputs_check_inputs(struct qr_outputs *o, const struct qr_job *job,
+                                     struct qr_err *err) {
+    QR_TRY(check_not_named(job, qr_url_local_path(o->weights_url), err));
+    for (size_t i = 0; qr_outputs_file(i); i++) {
+        qr_auto(qr_free_p) char *file = qr_path_join(o->dir, qr_outputs_file(i));
+        QR_TRY(check_not_named(job, file, err));
+    }
+    const char *folder = o->checkpoints_url ? qr_url_local_path(o->checkpoints_url) : NULL;
+    DIR *d = folder ? opendir(folder) : NULL;
+    enum qr_code code = QR_OK;
+    for (const struct dirent *e; d && code == QR_OK && (e = readdir(d));) {
+        qr_auto(qr_free_p) char *file = qr_path_join(folder, e->d_name);
+        code = check_not_named(job, file, err);
+    }
+    if (d) closedir(d);
+    return code;
 }
 
 enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name,

@@ -99,6 +99,9 @@ const char *qr_outputs_file(size_t i);
 /* Checks that every file can be written, before training starts. Creates the folders.
  * INVALID_ARGUMENT; PERMISSION_DENIED, UNAVAILABLE and the store's other errors. */
 QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err);
+/* Rejects a job that names a file which the run replaces or deletes: INVALID_ARGUMENT. */
+QR_MUST_CHECK enum qr_code qr_outputs_check_inputs(struct qr_outputs *o, const struct qr_job *job,
+                                                   struct qr_err *err);
 /* Locks DIR for this run until qr_outputs_fini (run_lock.h); call after qr_outputs_check.
  *
  * Args:     id  identity with the peers that share the lock; NULL: not shared

@@ -161,6 +161,7 @@ static enum qr_code worker_prepare(struct worker *w, struct qr_err *err) {
         w->job, s->isa, n_threads, &w->load, err));
     worker_log_warnings(w);
     QR_TRY(qr_workload_check_training(&w->load, err));
+    QR_TRY(qr_outputs_check_inputs(&w->outputs, w->job, err));
     QR_TRY(qr_outputs_check(&w->outputs, err));
     if (s->lock_fd < 0) QR_TRY(qr_outputs_lock(&w->outputs, w->job->name, &w->identity, err));
     qr_job_canonical(w->job, &w->load.data,
