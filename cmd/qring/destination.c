@@ -3,21 +3,19 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "cmd/qring/command.h"
 #include "data/named_files.h"
+#include "job/record.h"
 #include "output/outputs.h"
 #include "store/store.h"
 
 static bool is_same(const char *url, const char *input) {
     const char *a = qr_url_local_path(url), *b = input ? qr_url_local_path(input) : NULL;
-    struct stat at_a, at_b;
     if (!a || !b) return input && strcmp(url, input) == 0; /* remote */
-    return stat(a, &at_a) == 0 && stat(b, &at_b) == 0 && at_a.st_dev == at_b.st_dev &&
-           at_a.st_ino == at_b.st_ino;
+    return qr_file_same(a, b);
 }
 
 /* True if the path is below the folder: its nearest parent that exists is. */
@@ -57,6 +55,8 @@ static bool is_data(const char *url, const char *data, const struct qr_data_opti
 
 static bool is_read_by(const char *url, const struct qr_job *job) {
     const struct qr_data_options *o = &job->data;
+    const char *path = qr_url_local_path(url);
+    if (path && qr_job_names_file(job, path)) return true;
     if (is_data(url, o->url, o) || is_data(url, o->validation_url, o)) return true;
     for (size_t i = 0; i < o->n_channels; i++)
         for (size_t k = 0; k < o->channels[i].n_urls; k++)

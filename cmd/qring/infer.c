@@ -64,7 +64,7 @@ static enum qr_code write_csv(const struct qr_evaluation *a, const char *path, s
     return code;
 }
 
-static void print_json(const struct qr_evaluation *a) {
+static enum qr_code print_json(const struct qr_evaluation *a, struct qr_err *err) {
     size_t k = qr_model_n_outputs(a->l.load.model);
     struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
@@ -78,8 +78,13 @@ static void print_json(const struct qr_evaluation *a) {
     }
     qr_json_close(&w, ']');
     qr_json_close(&w, '}');
-    printf("%s\n", qr_buf_string(&b));
+    enum qr_code code = qr_buf_ok(&b) ? QR_OK
+                                      : qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                                                "cannot print the predictions: they exceed 1 GiB "
+                                                "of JSON; use qring predict --format jsonl");
+    if (code == QR_OK) printf("%s\n", qr_buf_string(&b));
     qr_buf_free(&b);
+    return code;
 }
 
 /* Prints [a b c ...], samples with several columns as [a b]. row: values of sample i. */
@@ -171,7 +176,7 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && predictions)
         code = qr_check_destination("--predictions", predictions, inputs, 2, e.l.job, &err);
     if (code == QR_OK && predictions) code = write_csv(&e, predictions, &err);
-    if (code == QR_OK && json) print_json(&e);
+    if (code == QR_OK && json) code = print_json(&e, &err);
     if (code == QR_OK && !json && !csv) print_text(&e);
     qr_evaluation_fini(&e);
     qr_overrides_fini(&f.set);

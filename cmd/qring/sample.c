@@ -46,6 +46,7 @@ struct sampling {
     struct drawn *drawn; /* n * n_shots */
 };
 
+enum { CHUNK = 1 << 16 };
 struct drawn {
     uint64_t string, bits; /* bits: those that measurements set */
 };
@@ -177,6 +178,9 @@ static void put_sample(struct sampling *s, size_t i, struct qr_buf *to) {
     for (size_t k = 0, n; k < s->n_shots; k += n) {
         for (n = 1; s->counts && k + n < s->n_shots && !compare_drawn(&d[k + n], &d[k]);) n++;
         put_entry(s, i, &d[k], n, !k, to);
+        if (s->out || to->n < CHUNK) continue;
+        fwrite(to->p, 1, to->n, stdout); /* a buffer holds 1 GiB */
+        qr_buf_clear(to);
     }
     if (json) qr_buf_puts(to, s->counts ? "}}\n" : "]}\n");
 }

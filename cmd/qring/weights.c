@@ -162,6 +162,7 @@ static double largest_difference(const struct qr_tensor *a, const struct qr_tens
     for (size_t i = 0; i < a->n; i++) {
         double d = fabs(a->values[i] - b->values[i]);
         if (!(d <= most)) most = d;
+        if (isnan(most)) break;
     }
     return most;
 }
@@ -199,7 +200,7 @@ static enum qr_code compare_files(const struct listed *one, const struct listed 
             break;
         }
         double d = largest_difference(a, other);
-        if (!(d <= most)) most = d;
+        if (!isnan(most) && !(d <= most)) most = d;
         if (json) {
             qr_json_open(&w, '{');
             json_shape(&w, a);
