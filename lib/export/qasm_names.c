@@ -117,13 +117,14 @@ static char *free_name(const struct name_list *l, const char *name) {
 }
 
 /* A letter, and underscores so that no parameter has the name and then a number. */
-static char *free_prefix(const struct name_list *l, const char *letter) {
+static char *free_prefix(char *const *params, const char *letter) {
     char prefix[MAX_NAME + 2];
     size_t n = (size_t)snprintf(prefix, sizeof prefix, "%s", letter);
-    for (size_t i = 0; i < l->n; i++) {
-        const char *rest = l->v[i].name + n;
-        if (strncmp(l->v[i].name, prefix, n) != 0 || !*rest || rest[strspn(rest, "0123456789")])
-            continue;
+    for (size_t i = 0; params[i]; i++) {
+        if (strncmp(params[i], prefix, n) != 0) continue;
+        const char *rest = params[i] + n;
+        size_t digits = strspn(rest, "0123456789");
+        if (!digits || (rest[digits] && rest[digits] != '[')) continue;
         prefix[n++] = '_';
         prefix[n] = 0;
         i = (size_t)-1; /* from the start */
@@ -131,8 +132,8 @@ static char *free_prefix(const struct name_list *l, const char *letter) {
     return qr_xstrdup(prefix);
 }
 
-static void name_columns(const struct name_list *l, unsigned n, struct export_qasm_names *ret) {
-    qr_auto(qr_free_p) char *prefix = free_prefix(l, "x");
+static void name_columns(unsigned n, struct export_qasm_names *ret) {
+    qr_auto(qr_free_p) char *prefix = free_prefix(ret->params, "x");
     for (unsigned i = 0; i < n; i++) {
         ret->columns[i] = qr_xasprintf("%s%u", prefix, i);
         declare(&ret->declarations, ret->columns[i], 0, NULL);
@@ -168,10 +169,10 @@ struct export_qasm_names export_qasm_names(const struct qr_circuit *c) {
         qr_auto(qr_free_p) char *name = qr_xstrndup(ret.params[i], strcspn(ret.params[i], "["));
         if (size[i] != UINT32_MAX) declare(&ret.declarations, name, size[i], mapped ? param : NULL);
     }
-    name_columns(&l, c->n_columns, &ret);
+    name_columns(c->n_columns, &ret);
     ret.qubits = free_name(&l, "q");
     ret.bits = free_name(&l, "c");
-    ret.shared = free_prefix(&l, "s");
+    ret.shared = free_prefix(ret.params, "s");
     for (size_t i = 0; i < l.n; i++) free(l.v[i].name);
     free(l.v);
     free(size);

@@ -381,7 +381,7 @@ class Circuit(GateMethods):
     def adjoint(self) -> Circuit:
         """Return the inverse: the inverse gates in reverse order."""
         self._require_list("invert the circuit")
-        if len(self._items) == 1 and "adjoint" in self._items[0]:
+        if len(self._items) == 1 and self._items[0].get("adjoint"):
             return self._with(self._items[0]["gates"][:])
         return self._with(self._block({"adjoint": True}))
 

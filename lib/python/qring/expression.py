@@ -26,7 +26,9 @@ def real(value: object, what: str) -> float:
     what : str
         Name of the value in messages.
     """
-    if isinstance(value, (str, bytes, bool)) or not hasattr(value, "__float__"):
+    kind = getattr(getattr(value, "dtype", None), "kind", "")  # NumPy drops an imaginary part
+    other = isinstance(value, (str, bytes, bool)) or kind in ("b", "c")
+    if other or not hasattr(value, "__float__"):
         raise TypeError(f"cannot use {value!r} as {what}: it is not a real number; give a number")
     try:
         number = float(value)

@@ -150,6 +150,24 @@ def test_ansatz_inverted_and_controlled() -> None:
     assert same(qring.state(prepared(3) + c.controlled(3, 0), w, x), on.ravel())
 
 
+def test_adjoint_of_a_block() -> None:
+    """Also of one that is a plain list, which other programs write."""
+    for inverted in (False, True):
+        gates = [{"gate": "RX", "qubits": [0], "angle": 0.3}]
+        c = Circuit.from_json({"qubits": 1, "gates": [{"adjoint": inverted, "gates": gates}]})
+        y = [expval(each, "Y0")([])[0] for each in (c, c.adjoint(), c.adjoint().adjoint())]
+        wanted = math.sin(0.3) * (1 if inverted else -1)
+        assert np.abs(np.array(y) - [wanted, -wanted, wanted]).max() < TOLERANCE
+
+
+def test_exported_names_are_distinct() -> None:
+    """Also where a parameter has the name of an input."""
+    c = Circuit(1).rx(Parameter("x0"), 0).ry(Parameter("x"), 0).rx(Input(0), 0)
+    c = c.rz(Parameter("s0") * 2, 0).rx(Parameter("s"), 0)
+    again = Circuit.from_qasm(c.export("qasm3"))
+    assert len(expval(again, "Z0").parameters) == 5
+
+
 def test_adjoint_of_expressions() -> None:
     c = Circuit(2).ry("w0", 0).rx(Parameter("w1"), 1).ry(2 * Input("a"), 0).rz("w0*w1 + x.b", 1)
     c.basis(Input(0), [0, 1]).p("-w1", 0).u("w0", 0.3, Parameter("w2") / 3, 1)

@@ -187,6 +187,12 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     "isa of another machine": (lambda: function(isa=FOREIGN_ISA), QringError, FOREIGN_ISA),
     "draw in 0 columns": (lambda: function().draw(0), ValueError, "columns"),
     "draw in text columns": (lambda: function().draw("a"), TypeError, ""),  # type: ignore
+    "complex angle": (lambda: Circuit(1).rx(1 + 2j, 0), TypeError, "not a real number"),  # type: ignore
+    "NumPy's complex angle": (
+        lambda: Circuit(1).rx(np.complex128(1 + 2j), 0),
+        TypeError,
+        "not a real number",
+    ),
     # ---- observables ----
     "no observable": (lambda: qring.expval(model(), []), ValueError, "empty"),
     "None as observables": (lambda: qring.expval(model(), None), TypeError, "not an observable"),
