@@ -106,7 +106,7 @@ def columns_of(
         y = y.reshape(len(y), -1)
         columns += [(name, y[:, i].tolist()) for i, name in enumerate(labels)]
     if "sample_weight" in arrays:
-        columns.append((weight, arrays["sample_weight"].tolist()))
+        columns.append((weight, arrays["sample_weight"].astype(np.float64).reshape(-1).tolist()))
     return columns
 
 

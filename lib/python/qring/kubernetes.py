@@ -50,6 +50,15 @@ _MAX_STEPS = 2.0**53
 # The digest is in the last lines of the leader's log.
 _LAST_LINES = 1000
 _INDEX = "batch.kubernetes.io/job-completion-index"
+# A result of a cluster need not replace them: lib/output/previous_run.c, and the lines of steps.
+_FILES_OF_A_RUN = (
+    "result.json",
+    "provenance.dsse.json",
+    "provenance.json",
+    "weights.h5",
+    "weights.safetensors",
+    "steps.jsonl",
+)
 
 # At the start of a message, after severity and module: a search takes quadratic time.
 _DONE = re.compile(
@@ -298,7 +307,8 @@ class Handle:
         timeout : float, optional
             Seconds; None: no limit.
         out : str or path, optional
-            Local folder for the result. Default: ``out/NAMESPACE/NAME``.
+            Local folder for the result. Default: ``out/NAMESPACE/NAME``. Files of an earlier
+            run in it are removed.
         progress : bool, optional
             As of :func:`qring.run`.
 
@@ -315,6 +325,8 @@ class Handle:
         summary = self._summary()
         folder.mkdir(parents=True, exist_ok=True)
         keys = self._fetch_data(folder.absolute())
+        for name in _FILES_OF_A_RUN:
+            (folder / name).unlink(missing_ok=True)
         path = folder / "job.json"
         path.write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
         if not self._fetch_weights(folder, path):
@@ -542,8 +554,9 @@ def _pack(job: Job) -> dict[str, bytes]:
                 "URL"
             ) from None
         name = re.sub(r"[^-._a-zA-Z0-9]", "_", os.path.basename(path))
-        if name in files:
-            name = f"{len(files)}-{name}"
+        wanted, number = name, len(files)
+        while name in files:
+            name, number = f"{number}-{wanted}", number + 1
         files[name] = content
         paths[path] = f"{_manifests.DATA_FOLDER}/{name}"
         return paths[path]

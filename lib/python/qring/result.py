@@ -268,10 +268,11 @@ class Result:
         inputs = self.inputs
         if columns is not None and inputs is not None:
             # A table: columns by name, in any order.
-            missing = [name for name in inputs if name not in columns]
+            by_name = {str(name): name for name in columns}
+            missing = [name for name in inputs if name not in by_name]
             if missing:
                 raise ValueError(f"cannot use x: columns {', '.join(missing)} are missing")
-            x = x[inputs]
+            x = x[[by_name[name] for name in inputs]]
         x = np.asarray(x)
         return arrays_of((x[None] if x.ndim == 1 else x, y, sample_weight))
 

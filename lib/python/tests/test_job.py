@@ -327,6 +327,16 @@ def test_predict_finds_columns_of_a_table_by_name(sandwich):
         sandwich.predict(table[["x0"]])
 
 
+def test_names_of_columns_are_texts():
+    pandas = pytest.importorskip("pandas")
+    x, y = samples()
+    table = pandas.DataFrame({20: x[:, 1], 10: x[:, 0]})
+    result = qring.run(SMALL, data=(table, y, np.ones((40, 1), bool)), out="numbered")
+    assert sorted(result.inputs) == ["10", "20"]
+    found = result.predict(table[[10, 20]])
+    np.testing.assert_array_equal(found, result.predict(table))
+
+
 def test_evaluate_equals_the_program(sandwich):
     expected = json.loads(by_hand("evaluate", sandwich.out, "--json"))
     report = sandwich.evaluate()

@@ -284,6 +284,11 @@ def test_samples_travel_in_a_secret(fake, client, tmp_path):
     assert handle.name == "two-files"
     assert sorted(fake.of("secrets", "two-files-data")["data"]) == ["1-d.csv", "d.csv"]
     assert handle.job.to_json()["data"]["validation_url"] == "/data/1-d.csv"
+    (tmp_path / "1-d.csv").write_text("2")
+    data = {"source": "csv", "url": ["1-d.csv", "a/d.csv"], "validation_url": "d.csv"}
+    submit(client, qring.Job(SMALL, data=data), name="three")
+    found = fake.of("secrets", "three-data")["data"]
+    assert sorted(base64.b64decode(text) for text in found.values()) == [b"0", b"1", b"2"]
     for url in ("none.csv", str(tmp_path)):
         with pytest.raises(ValueError, match="cannot send"):
             submit(client, qring.Job(job).set("data.url", url), name="bad")
@@ -644,13 +649,21 @@ def test_wait_shows_position_and_reasons(fake, client, monkeypatch):
 
 def test_result_has_the_digest_of_the_log(fake, client, tmp_path):
     handle = submit(client, data=(np.ones((4, 2)), np.ones(4)))
+    earlier = tmp_path / "out" / "ml" / "small"
+    earlier.mkdir(parents=True)
+    for name in ("weights.h5", "weights.safetensors", "steps.jsonl", "mine.txt"):
+        (earlier / name).write_text("of an earlier run")
     fake.pod(0, log="\n".join([json_line("a"), json_line("b")]), code=0)
     fake.pod(1, log="\n".join([json_line("x"), json_line(DONE), json_line("wrote")]), code=0)
     fake.condition("Complete")
     result = handle.result()
     assert result.digest == DIGEST
     assert result.metrics == {"loss": 0.340863, "val_loss": 0.218534}
-    assert result.out == tmp_path / "out" / "ml" / "small"
+    assert result.out == earlier
+    assert not [
+        path for path in earlier.iterdir() if path.suffix in (".h5", ".safetensors", ".jsonl")
+    ]
+    assert (earlier / "mine.txt").exists()
     # The samples are here again, so that the job can be evaluated and trained.
     assert np.load(result.job.to_json()["data"]["url"])["x"].shape == (4, 2)
     assert DIGEST in result._repr_html_()
