@@ -95,6 +95,18 @@ static void free_files(struct qr_buf (*file)[FILES]) {
     for (size_t i = 0; i < FILES; i++) qr_buf_free(&(*file)[i]);
 }
 
+/* Removes those files of best/ in OUT that this sweep does not write: an earlier sweep's. */
+static enum qr_code remove_others(const struct qr_local_sweep_options *opt, size_t n_written,
+                                  struct qr_err *err) {
+    qr_auto(qr_free_p) char *best = join_url(opt->out, "best");
+    for (size_t i = n_written; i < FILES; i++) {
+        qr_auto(qr_free_p) char *old = join_url(best, names[i]);
+        if (unlink(old) != 0 && errno != ENOENT && errno != ENOTDIR)
+            return qr_fail_errno(err, errno, "remove %s", old);
+    }
+    return QR_OK;
+}
+
 /* A board elsewhere has the weights; this machine may have none. */
 static enum qr_code publish_best(const struct qr_local_sweep_options *opt,
                                  const struct qr_sweep_row *row, struct qr_err *err) {
@@ -111,6 +123,7 @@ static enum qr_code publish_best(const struct qr_local_sweep_options *opt,
         QR_TRY(read_best(opt, row, i, from, &file[i], err));
     }
     QR_TRY(qr_dir_make(best, err));
+    QR_TRY(remove_others(opt, n, err));
     for (size_t i = 0; i < n; i++) {
         qr_auto(qr_free_p) char *to = join_url("best", names[i]);
         QR_TRY(write_to_both(opt, to, qr_buf_view(&file[i]), err));
@@ -126,6 +139,7 @@ enum qr_code qr_local_sweep_publish(const struct qr_local_sweep_options *opt,
     qr_sweep_json(rows, &json);
     if (qr_sweep_best(rows, best))
         QR_TRY(publish_best(opt, qr_sweep_row_at(rows, rows->sweep->n_rungs - 1, best[0]), err));
+    else QR_TRY(remove_others(opt, 0, err));
     QR_TRY(write_to_both(opt, "sweep.csv", qr_buf_view(&csv), err));
     return write_to_both(opt, "sweep.json", qr_buf_view(&json), err);
 }

@@ -257,6 +257,13 @@ check "validate --json" sh -c "'$qring' validate '$work/grid.json' --out '$work/
 check "validate checks each trial" sh -c "! '$qring' validate '$work/grid.json' --out '$work/v' --set 'sweep.keys.seed=[1,-1]' >'$work/v.log' 2>&1 && grep -q 'trial 4 with seed=-1' '$work/v.log'"
 check "an ensemble of the built-in job" run_to "$work/built.log" "$qring" sweep --set 'sweep={"keys": {"seed": [1, 2]}}' --set train.epochs=1 -n 2 --out "$work/built" $quick
 
+# best/ of an earlier sweep in OUT: files that this sweep does not publish are removed.
+cp -r "$work/built" "$work/mixed"
+check "a sweep with its board elsewhere" run_to "$work/mixed.log" "$qring" sweep --set 'sweep={"keys": {"seed": [3, 4]}}' --set train.epochs=1 --out "$work/mixed" --to "$work/mixed-board" $quick
+check "best/ has the files of this sweep: $(ls "$work/mixed/best" | tr '\n' ' ')" test "$(ls "$work/mixed/best" | tr '\n' ' ')" = "job.json weights.h5 "
+run_to "$work/failed.log" "$qring" sweep --set 'sweep={"keys": {"train.optimizer.learning_rate": [1e300]}}' --set train.epochs=9 --fresh --out "$work/built" $quick; rc=$?
+check "a fresh sweep without a best trial: exit $rc, and no weights in best/: $(ls "$work/built/best")" sh -c "! ls '$work/built/best' | grep -q weights"
+
 # two machines with a bucket
 fake_storage
 export STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at"
