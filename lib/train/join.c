@@ -38,6 +38,7 @@ void train_swap(struct train_run *r, const uint8_t digest[16]) {
 static enum qr_code fetch_state(struct train_run *r, const struct qr_group_start *start,
                                 struct qr_err *err) {
     qr_buf_clear(&r->bytes);
+    r->bytes.max = qr_transfer_length(&r->state); /* a peer may send without end */
     QR_TRY(qr_group_fetch(r->opt->group, &r->bytes, err));
     QR_TRY(qr_transfer_decode(qr_buf_view(&r->bytes), start->base_reductions, start->base_digest,
                               &r->spare, r->next_gradient, &r->fetched_lines, err));

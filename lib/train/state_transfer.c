@@ -18,7 +18,7 @@ void qr_lines_add(struct qr_lines *l, const struct qr_step_values *t) {
     l->line[l->n++] = *t;
 }
 
-static size_t transfer_length(const struct qr_state *s) {
+size_t qr_transfer_length(const struct qr_state *s) {
     size_t words = COUNTERS + CHAIN_WORDS + s->n_all + QR_STOP_COUNTERS + s->n_params + 2 +
                    (size_t)QR_LINES_KEPT * LINE_WORDS;
     return 8 * words + QR_XXH3_BYTES;
@@ -51,7 +51,7 @@ static const uint8_t *transfer_get_doubles(const uint8_t *at, double *ret, size_
 
 void qr_transfer_encode(const struct qr_state *s, const double *gradient, const struct qr_lines *l,
                         struct qr_buf *ret) {
-    size_t n = transfer_length(s);
+    size_t n = qr_transfer_length(s);
     uint8_t *begin = qr_buf_grow(ret, n);
     QR_ASSERT(begin != NULL);
     uint8_t *at = transfer_put_u64(begin, s->step);
@@ -108,7 +108,7 @@ enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions,
                                 const uint8_t digest[16], struct qr_state *ret_state,
                                 double *ret_gradient, struct qr_lines *ret_lines,
                                 struct qr_err *err) {
-    size_t n = transfer_length(ret_state);
+    size_t n = qr_transfer_length(ret_state);
     uint8_t sum[QR_XXH3_BYTES], found[16];
     if (bytes.n != n)
         return qr_fail(

@@ -33,6 +33,8 @@ struct qr_lines {
 /* Appends a line; drops the oldest when there are QR_LINES_KEPT. */
 void qr_lines_add(struct qr_lines *l, const struct qr_step_values *t);
 
+/* Bytes of a message with a state of this job. */
+size_t qr_transfer_length(const struct qr_state *s);
 /* Appends the encoded message to ret. gradient: n_params. */
 void qr_transfer_encode(const struct qr_state *s, const double *gradient, const struct qr_lines *l,
                         struct qr_buf *ret);
