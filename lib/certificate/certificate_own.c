@@ -101,6 +101,24 @@ static enum qr_code check_trust(const struct qr_certificate_files *f, const stru
     }
 }
 
+/* Handshakes need a signature algorithm of TLS 1.3 (RFC 8446, 4.2.3), which few curves have. */
+static enum qr_code check_curve(const struct qr_certificate_files *f, X509 *x, struct qr_err *err) {
+    static const char *const curves[] = {"prime256v1", "secp384r1", "secp521r1"};
+    EVP_PKEY *key = X509_get0_pubkey(x);
+    char name[64];
+    if (!key || !EVP_PKEY_is_a(key, "EC")) return QR_OK;
+    if (EVP_PKEY_get_group_name(key, name, sizeof name, NULL) != 1) {
+        ERR_clear_error();
+        return QR_OK;
+    }
+    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++)
+        if (strcmp(name, curves[i]) == 0) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "%s: the certificate's key is on the curve %s, which TLS 1.3 does not use; make "
+                   "one on P-256, P-384 or P-521, or an RSA key",
+                   f->certificate, name);
+}
+
 /* Checks the certificate and key against each other and the CA in `own`. */
 static enum qr_code check_own(const struct qr_certificate_files *f, const struct own_files *own,
                               int64_t unix_s, struct qr_certificate_own *ret, struct qr_err *err) {
@@ -109,6 +127,7 @@ static enum qr_code check_own(const struct qr_certificate_files *f, const struct
     QR_TRY(certificate_check_pair(f, pem, qr_buf_string(&own->key), err));
     QR_TRY(check_ca(f, &own->ca, err));
     qr_auto(certificate_free_p) X509 *x = certificate_first(pem);
+    QR_TRY(check_curve(f, x, err));
     QR_TRY(check_trust(f, own, x, false, unix_s, err));
     QR_TRY(check_trust(f, own, x, true, unix_s, err));
     const char *wrong = certificate_identity(x, &now.identity);

@@ -66,6 +66,8 @@ static char *text_of(BIO *bio) {
     return text;
 }
 
+static const char *leaf_curve = "P-256";
+
 /* Returns the PEM text of a certificate of the CA with these names; *ret_key, unless NULL, gets
  * that of its key. The caller frees both. common_name may be a job's URI, which must not count. */
 static char *leaf_with(const struct name *names, size_t n, const char *common_name,
@@ -74,7 +76,7 @@ static char *leaf_with(const struct name *names, size_t n, const char *common_na
         *key_pem = BIO_new_mem_buf(ca.ca_key.p, (int)ca.ca_key.n), *out = BIO_new(BIO_s_mem());
     X509 *issuer = PEM_read_bio_X509(ca_pem, NULL, NULL, NULL), *x = X509_new();
     EVP_PKEY *ca_key = PEM_read_bio_PrivateKey(key_pem, NULL, NULL, NULL),
-             *key = EVP_EC_gen("P-256");
+             *key = EVP_EC_gen(leaf_curve);
     GENERAL_NAMES *all = GENERAL_NAMES_new();
     for (size_t i = 0; i < n; i++) sk_GENERAL_NAME_push(all, name_new(&names[i]));
     X509_set_version(x, X509_VERSION_3);
@@ -228,6 +230,33 @@ static void test_own(void) {
     tls_dir_free(&d);
 }
 
+/* A curve that no handshake can use is an error before the first one. */
+static void test_curves(void) {
+    static const struct name job = URI("qring://tests/job");
+    static const struct {
+        const char *curve;
+        bool good;
+    } row[] = {{"P-256", true},  {"P-384", true},      {"P-521", true},
+               {"P-224", false}, {"secp256k1", false}, {"brainpoolP256r1", false}};
+    struct tls_dir d = tls_dir_new();
+    const struct qr_certificate_files f = {d.certificate, d.key, d.ca};
+    tls_dir_put(&d, &ca);
+    for (size_t i = 0; i < COUNT(row); i++) {
+        struct qr_certificate_own own;
+        struct qr_err err = {0};
+        leaf_curve = row[i].curve;
+        qr_auto(qr_free_p) char *key = NULL, *pem = leaf_with(&job, 1, "x", &key);
+        tls_put(d.certificate, pem);
+        tls_put(d.key, key);
+        enum qr_code code = qr_certificate_check(&f, tls_now_s(), &own, &err);
+        CHECK(row[i].good ? code == QR_OK
+                          : code == QR_INVALID_ARGUMENT && strstr(err.msg, "P-256, P-384 or P-521"),
+              "%s: %d, %s", row[i].curve, (int)code, err.msg);
+    }
+    leaf_curve = row[0].curve;
+    tls_dir_free(&d);
+}
+
 static void test_requests(void) {
     static const struct {
         const char *name_space, *job, *service;
@@ -367,6 +396,7 @@ int main(void) {
     test_kinds();
     test_texts();
     test_own();
+    test_curves();
     test_requests();
     qr_certificate_wipe(&ca);
     return t_end();
