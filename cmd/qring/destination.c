@@ -7,16 +7,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cmd/qring/command.h"
-#include "data/named_files.h"
 #include "job/record.h"
 #include "output/outputs.h"
 #include "store/store.h"
-
-static bool is_same(const char *url, const char *input) {
-    const char *a = qr_url_local_path(url), *b = input ? qr_url_local_path(input) : NULL;
-    if (!a || !b) return input && strcmp(url, input) == 0; /* remote */
-    return qr_file_same(a, b);
-}
 
 /* True if the path is below the folder: its nearest parent that exists is. */
 static bool is_below(const char *path, const char *folder) {
@@ -41,35 +34,19 @@ static bool is_of_run(const char *url, const char *folder) {
     }
     for (size_t i = 0; qr_outputs_file(i); i++) {
         qr_auto(qr_free_p) char *file = qr_path_join(run, qr_outputs_file(i));
-        if (is_same(url, file)) return true;
+        if (qr_url_same(url, file)) return true;
     }
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     qr_auto(qr_free_p) char *file = qr_path_join(run, name);
-    return fnmatch("worker-*.log", name, 0) == 0 && is_same(url, file);
-}
-
-static bool is_data(const char *url, const char *data, const struct qr_data_options *o) {
-    qr_auto(qr_free_p) char *found = data ? qr_named_file_find(data, o->folder) : NULL;
-    return is_same(url, found ? found : data);
-}
-
-static bool is_read_by(const char *url, const struct qr_job *job) {
-    const struct qr_data_options *o = &job->data;
-    const char *path = qr_url_local_path(url);
-    if (path && qr_job_names_file(job, path)) return true;
-    if (is_data(url, o->url, o) || is_data(url, o->validation_url, o)) return true;
-    for (size_t i = 0; i < o->n_channels; i++)
-        for (size_t k = 0; k < o->channels[i].n_urls; k++)
-            if (is_data(url, o->channels[i].urls[k], o)) return true;
-    return false;
+    return fnmatch("worker-*.log", name, 0) == 0 && qr_url_same(url, file);
 }
 
 enum qr_code qr_check_destination(const char *flag, const char *url, const char *const *inputs,
                                   size_t n, const struct qr_job *job, struct qr_err *err) {
     if (strcmp(url, "-") == 0) return QR_OK; /* standard output */
-    bool is_read = job && is_read_by(url, job);
+    bool is_read = job && qr_job_names_file(job, url);
     for (size_t i = 0; i < n && !is_read; i++)
-        is_read = inputs[i] && (is_same(url, inputs[i]) || is_of_run(url, inputs[i]));
+        is_read = inputs[i] && (qr_url_same(url, inputs[i]) || is_of_run(url, inputs[i]));
     if (!is_read) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "cannot write %s (%s): the command reads this file, or the run that it reads "

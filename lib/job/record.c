@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "data/named_files.h"
@@ -31,47 +30,46 @@ static void set_path(struct qr_json *tree, const char *path, const char *text) {
     qr_buf_free(&where);
 }
 
-/* Makes the file name at a path absolute, if a name is there. */
-static void set_file(struct qr_json *tree, const struct qr_job *job, const char *path,
-                     const struct qr_json *v) {
-    const char *url = qr_json_text(v, NULL);
-    struct qr_buf text = {0};
+/* ---- files that a job names ---- */
+
+struct file_visitor {
+    const struct qr_job *job;
+    /* path: of the key; location: see qr_named_file_find */
+    void (*found)(void *ctx, const char *path, const char *location);
+    void *ctx;
+};
+
+static void visit_file(const struct file_visitor *f, const char *path, const struct qr_json *v) {
+    const char *url = v ? qr_json_text(v, NULL) : NULL;
     if (!url) return;
-    qr_auto(qr_free_p) char *found = qr_named_file_find(url, job->data.folder);
-    struct qr_json_writer w = qr_json_writer(&text, 0);
-    qr_json_put_string(&w, found);
-    set_path(tree, path, qr_buf_string(&text));
-    qr_buf_free(&text);
+    qr_auto(qr_free_p) char *location = qr_named_file_find(url, f->job->data.folder);
+    f->found(f->ctx, path, location);
 }
 
 /* A name, or a list of names. */
-static void set_files(struct qr_json *tree, const struct qr_job *job, const char *path,
-                      const struct qr_json *v) {
+static void visit_files(const struct file_visitor *f, const char *path, const struct qr_json *v) {
     size_t i = 0;
     if (!v || qr_json_type(v) != QR_JSON_ARRAY) {
-        set_file(tree, job, path, v);
+        visit_file(f, path, v);
         return;
     }
     for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m), i++) {
         qr_auto(qr_free_p) char *at = qr_xasprintf("%s[%zu]", path, i);
-        set_file(tree, job, at, m);
+        visit_file(f, at, m);
     }
 }
 
-static void set_channels(struct qr_json *tree, const struct qr_job *job,
-                         const struct qr_json *channels) {
+static void visit_channels(const struct file_visitor *f, const struct qr_json *channels) {
     for (const struct qr_json *m = qr_json_first(channels); m; m = qr_json_next(m)) {
         bool object = qr_json_type(m) == QR_JSON_OBJECT;
         qr_auto(qr_free_p) char *at =
             qr_xasprintf("data.channels.%s%s", qr_json_key(m), object ? ".url" : "");
-        set_files(tree, job, at, object ? qr_json_get(m, "url") : m);
+        visit_files(f, at, object ? qr_json_get(m, "url") : m);
     }
 }
 
-/* Makes the file names of Hamiltonians and circuits absolute. v: in the job's own tree, which stays
- * unchanged. */
-static void set_model_files(struct qr_json *tree, const struct qr_job *job, const char *path,
-                            const struct qr_json *v) {
+/* Hamiltonians and circuits. */
+static void visit_model(const struct file_visitor *f, const char *path, const struct qr_json *v) {
     size_t i = 0;
     for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m), i++) {
         bool member = qr_json_type(v) == QR_JSON_OBJECT;
@@ -80,9 +78,48 @@ static void set_model_files(struct qr_json *tree, const struct qr_job *job, cons
         qr_auto(qr_free_p) char *at =
             member ? qr_xasprintf("%s.%s", path, qr_json_key(m)) : qr_xasprintf("%s[%zu]", path, i);
         const char *key = member ? qr_json_key(m) : "";
-        if (strcmp(key, "hamiltonian") == 0 || strcmp(key, "url") == 0) set_file(tree, job, at, m);
-        set_model_files(tree, job, at, m);
+        if (strcmp(key, "hamiltonian") == 0 || strcmp(key, "url") == 0) visit_file(f, at, m);
+        visit_model(f, at, m);
     }
+}
+
+static void visit_job(const struct file_visitor *f) {
+    const struct qr_json *tree = f->job->tree, *data = qr_json_get(tree, "data"),
+                         *initial = qr_json_get(qr_json_get(tree, "train"), "initial_weights"),
+                         *url = initial ? qr_json_get(initial, "url") : NULL;
+    visit_file(f, "data.url", qr_json_get(data, "url"));
+    visit_file(f, "data.validation_url", qr_json_get(data, "validation_url"));
+    if (data && qr_json_get(data, "channels")) visit_channels(f, qr_json_get(data, "channels"));
+    visit_file(f, url ? "train.initial_weights.url" : "train.initial_weights", url ? url : initial);
+    if (qr_json_get(tree, "model")) visit_model(f, "model", qr_json_get(tree, "model"));
+}
+
+struct named_file {
+    const char *url;
+    bool named;
+};
+static void compare_file(void *ctx, const char *path, const char *location) {
+    struct named_file *n = ctx;
+    (void)path;
+    n->named = n->named || qr_url_same(n->url, location);
+}
+
+bool qr_job_names_file(const struct qr_job *job, const char *url) {
+    struct named_file n = {.url = url};
+    const struct file_visitor f = {.job = job, .found = compare_file, .ctx = &n};
+    visit_job(&f);
+    return n.named;
+}
+
+/* ---- the record ---- */
+
+/* Makes a file name of the tree absolute. */
+static void set_file(void *tree, const char *path, const char *location) {
+    struct qr_buf text = {0};
+    struct qr_json_writer w = qr_json_writer(&text, 0);
+    qr_json_put_string(&w, location);
+    set_path(tree, path, qr_buf_string(&text));
+    qr_buf_free(&text);
 }
 
 static void write_record(const struct qr_job *job, uint64_t epochs, bool sweep,
@@ -90,23 +127,13 @@ static void write_record(const struct qr_job *job, uint64_t epochs, bool sweep,
     struct qr_buf text = {0};
     struct qr_json *tree = NULL;
     char number[24];
-    const struct qr_json *data = qr_json_get(job->tree, "data"),
-                         *train = qr_json_get(job->tree, "train"),
-                         *initial = qr_json_get(train, "initial_weights"),
-                         *url = initial ? qr_json_get(initial, "url") : NULL;
     struct qr_json_writer w = qr_json_writer(&text, 0);
     qr_json_put_value(&w, job->tree, false);
     if (qr_json_parse(qr_buf_view(&text), "the job", &tree, QR_IGNORED) == QR_OK) {
         snprintf(number, sizeof number, "%llu", (unsigned long long)epochs);
         if (epochs != job->train.epochs) set_path(tree, "train.epochs", number);
-        set_file(tree, job, "data.url", qr_json_get(data, "url"));
-        set_file(tree, job, "data.validation_url", qr_json_get(data, "validation_url"));
-        if (data && qr_json_get(data, "channels"))
-            set_channels(tree, job, qr_json_get(data, "channels"));
-        set_file(tree, job, url ? "train.initial_weights.url" : "train.initial_weights",
-                 url ? url : initial);
-        if (qr_json_get(job->tree, "model"))
-            set_model_files(tree, job, "model", qr_json_get(job->tree, "model"));
+        const struct file_visitor f = {.job = job, .found = set_file, .ctx = tree};
+        visit_job(&f);
         w = qr_json_writer(ret, 2);
         put_job(&w, tree, sweep);
         qr_buf_puts(ret, "\n");
@@ -120,37 +147,6 @@ void qr_job_record(const struct qr_job *job, uint64_t epochs, struct qr_buf *ret
 }
 void qr_job_record_sweep(const struct qr_job *job, struct qr_buf *ret) {
     write_record(job, job->train.epochs, true, ret);
-}
-
-/* ---- files ---- */
-
-/* Whether a text of the value names the file. Unless named, only values of "url" and "hamiltonian"
- * are names of files. */
-static bool names_file(const struct qr_job *job, const struct qr_json *v, bool named,
-                       const char *path) {
-    const char *text = v ? qr_json_text(v, NULL) : NULL;
-    if (text && named) {
-        qr_auto(qr_free_p) char *found = qr_named_file_find(text, job->data.folder);
-        const char *local = found ? qr_url_local_path(found) : NULL;
-        return local && qr_file_same(local, path);
-    }
-    if (!v || (qr_json_type(v) != QR_JSON_ARRAY && qr_json_type(v) != QR_JSON_OBJECT)) return false;
-    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
-        const char *key = qr_json_type(v) == QR_JSON_OBJECT ? qr_json_key(m) : "";
-        if (names_file(job, m, named || !strcmp(key, "url") || !strcmp(key, "hamiltonian"), path))
-            return true;
-    }
-    return false;
-}
-
-bool qr_job_names_file(const struct qr_job *job, const char *path) {
-    const struct qr_json *data = qr_json_get(job->tree, "data"),
-                         *train = qr_json_get(job->tree, "train");
-    return names_file(job, data ? qr_json_get(data, "url") : NULL, true, path) ||
-           names_file(job, data ? qr_json_get(data, "validation_url") : NULL, true, path) ||
-           names_file(job, data ? qr_json_get(data, "channels") : NULL, true, path) ||
-           names_file(job, train ? qr_json_get(train, "initial_weights") : NULL, true, path) ||
-           names_file(job, qr_json_get(job->tree, "model"), false, path);
 }
 
 /* ---- differences ---- */

@@ -13,8 +13,9 @@
 void qr_job_record(const struct qr_job *job, uint64_t epochs, struct qr_buf *ret);
 /* As qr_job_record, with "sweep" and the job's own epochs. */
 void qr_job_record_sweep(const struct qr_job *job, struct qr_buf *ret);
-/* Whether the job names this local file: data, initial weights, circuits, Hamiltonians. */
-bool qr_job_names_file(const struct qr_job *job, const char *path);
+/* Whether the job names the file of this path or URL: data, initial weights, circuits,
+ * Hamiltonians. */
+bool qr_job_names_file(const struct qr_job *job, const char *url);
 /* Appends the differences of two job files, without "worker": "seed: 1 in WHERE, 2 here; ...", at
  * most QR_JOB_DIFFERENCES and the number of further ones. Nothing if they are equal. */
 enum { QR_JOB_DIFFERENCES = 4 };

@@ -211,19 +211,17 @@ enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     return qr_outputs_check_logdir(o, err);
 }
 
-/* Refuses if the job names the file. */
-static enum qr_code check_not_named(const struct qr_job *job, const char *path,
-                                    struct qr_err *err) {
-    if (!path || !qr_job_names_file(job, path)) return QR_OK;
+static enum qr_code check_not_named(const struct qr_job *job, const char *url, struct qr_err *err) {
+    if (!qr_job_names_file(job, url)) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "cannot write %s: the job reads this file, and the run replaces or deletes it; "
                    "choose another --out, --weights or --checkpoints, or copy the file",
-                   path);
+                   url);
 }
 
 enum qr_code qr_outputs_check_inputs(struct qr_outputs *o, const struct qr_job *job,
                                      struct qr_err *err) {
-    QR_TRY(check_not_named(job, qr_url_local_path(o->weights_url), err));
+    QR_TRY(check_not_named(job, o->weights_url, err));
     for (size_t i = 0; qr_outputs_file(i); i++) {
         qr_auto(qr_free_p) char *file = qr_path_join(o->dir, qr_outputs_file(i));
         QR_TRY(check_not_named(job, file, err));

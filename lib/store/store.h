@@ -98,6 +98,8 @@ QR_MUST_CHECK enum qr_code qr_store_resolve_waiting(const char *url,
 char *qr_url_redacted(const char *url);
 /* Returns the path of a local file, a part of the URL; NULL for a remote one. */
 const char *qr_url_local_path(const char *url);
+/* Whether both are one existing local file, or the same remote URL. */
+bool qr_url_same(const char *a, const char *b);
 /* UNIMPLEMENTED for a read-only scheme (https://), INVALID_ARGUMENT for a path that
  * qr_file_check_replaceable rejects. Sends no request. Lets a program reject a destination before
  * it starts the work. */

@@ -53,6 +53,11 @@ const char *qr_url_local_path(const char *url) {
     return !k ? url : k->remote ? NULL : url + strlen(k->scheme) + strlen("://");
 }
 
+bool qr_url_same(const char *a, const char *b) {
+    const char *path_a = qr_url_local_path(a), *path_b = qr_url_local_path(b);
+    return path_a && path_b ? qr_file_same(path_a, path_b) : strcmp(a, b) == 0;
+}
+
 enum qr_code qr_url_check_writable(const char *url, struct qr_err *err) {
     const struct qr_store_kind *k = scheme_kind(url, "://");
     const char *path = qr_url_local_path(url);

@@ -50,7 +50,7 @@ _MAX_STEPS = 2.0**53
 # The digest is in the last lines of the leader's log.
 _LAST_LINES = 1000
 _INDEX = "batch.kubernetes.io/job-completion-index"
-# A result of a cluster need not replace them: lib/output/previous_run.c, and the lines of steps.
+# A result from a cluster may lack some of the files that a run writes.
 _FILES_OF_A_RUN = (
     "result.json",
     "provenance.dsse.json",
