@@ -284,8 +284,8 @@ def test_samples_travel_in_a_secret(fake, client, tmp_path):
     assert handle.name == "two-files"
     assert sorted(fake.of("secrets", "two-files-data")["data"]) == ["1-d.csv", "d.csv"]
     assert handle.job.to_json()["data"]["validation_url"] == "/data/1-d.csv"
-    (tmp_path / "1-d.csv").write_text("2")
-    data = {"source": "csv", "url": ["1-d.csv", "a/d.csv"], "validation_url": "d.csv"}
+    (tmp_path / "2-d.csv").write_text("2")
+    data = {"source": "csv", "url": ["2-d.csv", "a/d.csv"], "validation_url": "d.csv"}
     submit(client, qring.Job(SMALL, data=data), name="three")
     found = fake.of("secrets", "three-data")["data"]
     assert sorted(base64.b64decode(text) for text in found.values()) == [b"0", b"1", b"2"]
